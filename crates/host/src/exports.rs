@@ -90,11 +90,12 @@ impl HostExports {
         loop {
             let changed = self.0.view.changed().wait();
             let open: Vec<_> = self.0.open.borrow().values().filter_map(Weak::upgrade).collect();
-            if !open.is_empty() {
-                let records = self.0.view.volumes().into_iter().map(|record| (record.id, record));
-                let records: Map<VolumeId, VolumeRecord> = records.collect();
-                for opened in open {
-                    records.get(&opened.volume.id()).inspect(|record| opened.follow(record));
+            for opened in open {
+                let id = opened.volume.id();
+                let named = self.0.view.volume(&opened.name).filter(|record| record.id == id);
+                let record = named.or_else(|| self.0.view.volume_of_id(id)); // it was renamed
+                if let Some(record) = record {
+                    opened.follow(&record);
                 }
             }
             changed.await;

@@ -176,10 +176,12 @@ impl Volume {
     /// back: the volume stays as it is. Returns whether it grew.
     pub fn grow(&self, record: &VolumeRecord) -> bool {
         let door = &self.0.door;
-        let (known, next) = (door.shape(), Shape::of(record));
-        if next.ids.len() <= known.ids.len() || !next.ids.starts_with(&known.ids) {
+        let known = door.shape();
+        let is_longer = record.objects.len() > known.ids.len();
+        if !is_longer || !record.objects.starts_with(&known.ids) {
             return false;
         }
+        let next = Shape::of(record);
         // The first sector behind the objects of before begins a new object.
         let end = next.layout.place(known.layout.sectors());
         if end.is_none_or(|end| (end.object, end.sector) != (known.ids.len(), 0)) {

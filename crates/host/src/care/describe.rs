@@ -125,7 +125,8 @@ fn description(
     let index = volume.objects.iter().position(|id| *id == object.id)?;
     Some(Description {
         volume: volume.id,
-        name: volume.name.clone(),
+        // One that is deleted can be made again under the name that it had.
+        name: volume.trashed.as_ref().map_or(&volume.name, |trashed| &trashed.name).clone(),
         size_bytes: volume.size_bytes,
         ftt: volume.ftt,
         reserve_percent: volume.reserve_percent,

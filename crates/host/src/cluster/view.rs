@@ -371,6 +371,12 @@ impl View {
         self.0.volumes.get(name)
     }
 
+    /// One volume, whatever its name is; it takes a look at all.
+    pub fn volume_of_id(&self, id: VolumeId) -> Option<VolumeRecord> {
+        let volumes = self.0.volumes.0.borrow();
+        volumes.values().find(|(record, _)| record.id == id).map(|(record, _)| record.clone())
+    }
+
     /// All policies, by name; the built-in one is always among them.
     pub fn policies(&self) -> Vec<PolicyRecord> {
         let mut policies = self.0.policies.all();

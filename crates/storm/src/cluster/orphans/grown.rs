@@ -81,3 +81,19 @@ fn a_part_that_is_given_up_goes_and_the_volume_stays() {
     cluster.run(HEARD);
     assert_eq!(cluster.look(1, "db", (BEHIND.0, 4096)), Some(0), "a new part");
 }
+
+#[test]
+fn a_deleted_volume_that_the_directory_lost_is_made_again_under_the_name_that_it_had() {
+    let cluster = start(304);
+    cluster.create("db", 8, 0).expect("there is room");
+    cluster.write("db", 7);
+    cluster.throw_away("db").expect("nobody uses it");
+    cluster.run(DESCRIBED);
+    cluster.go_back(Snapshot::default());
+    cluster.restart();
+    cluster.run(LONG);
+    let orphans = cluster.orphans();
+    assert!(orphans.iter().all(|one| one.volume.as_deref() == Some("db")), "{orphans:?}");
+    cluster.adopt("db").expect("it is made again");
+    assert_eq!(cluster.read(1, "db"), Some(7));
+}

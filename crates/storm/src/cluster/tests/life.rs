@@ -21,7 +21,7 @@ impl Cluster {
         self.ask(1, rename).map(drop)
     }
 
-    fn throw_away(&self, name: &str) -> Result<(), String> {
+    pub(in crate::cluster) fn throw_away(&self, name: &str) -> Result<(), String> {
         let delete = Command::VolumeDelete { name: name.to_owned(), for_good: false };
         self.ask(1, delete).map(drop)
     }
