@@ -60,12 +60,17 @@ pub fn settings(cli: &Cli) -> Result<()> {
     let socket = any_host(&TargetHost::find(cli)?)?;
     let report: ClusterReport = client::ask(&socket, &Command::ClusterShow)?;
     output::print(cli.output, &report, |report| {
-        say!("repair-delay  {}", told(report));
+        say!("repair-delay     {}", told(report));
         match report.resync_bytes_per_second {
-            Some(bytes) => say!("resync-limit  {}/s at each host", format_size(bytes)),
-            None => say!("resync-limit  none"),
+            Some(bytes) => say!("resync-limit     {}/s at each host", format_size(bytes)),
+            None => say!("resync-limit     none"),
         }
-        say!("rebalance     {}", if report.rebalances { "on" } else { "off" });
+        say!("rebalance        {}", if report.rebalances { "on" } else { "off" });
+        say!("rebuild-reserve  {}", if report.rebuild_reserve { "on" } else { "off" });
+        match &report.not_rebuilt {
+            None => say!("what is on any one host could be made again on the others"),
+            Some(why) => say!("a lost host could not be made again on the others: {why}"),
+        }
     })
 }
 
@@ -74,6 +79,9 @@ pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
     let socket = any_host(&TargetHost::find(cli)?)?;
     let asked = match command {
         SetCommand::RepairDelay { delay } => Command::ClusterSet { repair_delay_seconds: delay.0 },
+        SetCommand::RebuildReserve { switch } => {
+            Command::RebuildReserve { on: *switch == Switch::On }
+        }
         SetCommand::Rebalance { switch } => Command::Rebalance { on: *switch == Switch::On },
     };
     let report: ClusterReport = client::ask(&socket, &asked)?;
@@ -83,6 +91,15 @@ pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
         }
         (SetCommand::Rebalance { switch: Switch::Off }, _) => {
             say!("copies stay where they are: 'gabion volume move' moves them");
+        }
+        (SetCommand::RebuildReserve { switch: Switch::On }, _) => {
+            say!("volumes are made while any one host could be made again on the others");
+            if let Some(why) = &report.not_rebuilt {
+                say!("now it could not: {why}");
+            }
+        }
+        (SetCommand::RebuildReserve { switch: Switch::Off }, _) => {
+            say!("volumes are made as long as there is a place for them");
         }
         (_, Some(_)) => say!("a copy that is away for {} is made again elsewhere", told(report)),
         (_, None) => say!("copies are made again by 'gabion repair now' alone"),

@@ -82,6 +82,8 @@ pub const CLAIMS_MAX: usize = 32;
 pub const FORMAT_RESYNC_LIMIT: u32 = 2;
 /// The format of a cluster's settings that keep copies where they are, whatever else they have.
 pub const FORMAT_NO_REBALANCE: u32 = 3;
+/// The format of a cluster's settings with a rebuild reserve, whatever else they have.
+pub const FORMAT_REBUILD_RESERVE: u32 = 4;
 /// The format of the record of a cluster that is not all-flash.
 pub const FORMAT_KIND: u32 = 2;
 
@@ -137,12 +139,15 @@ pub struct SettingsRecord {
     pub resync_limit: Option<u64>,
     /// Whether copies move so that hosts are filled alike.
     pub rebalances: bool,
+    /// Whether nothing is provisioned where what is on one host could not be made again on the
+    /// others.
+    pub rebuild_reserve: bool,
 }
 
 impl Default for SettingsRecord {
     fn default() -> Self {
         let repair_delay = Some(REPAIR_DELAY_DEFAULT);
-        Self { repair_delay, resync_limit: None, rebalances: true }
+        Self { repair_delay, resync_limit: None, rebalances: true, rebuild_reserve: false }
     }
 }
 

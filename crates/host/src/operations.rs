@@ -126,6 +126,7 @@ impl Operations {
             command @ (Command::ClusterShow
             | Command::ClusterSet { .. }
             | Command::Rebalance { .. }
+            | Command::RebuildReserve { .. }
             | Command::ResyncLimit { .. }) => reply(self.settings_command(command).await),
             Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),
             command @ (Command::MaintenanceCheck { .. }

@@ -231,6 +231,11 @@ pub enum Command {
         /// Whether they do.
         on: bool,
     },
+    /// Says whether nothing is provisioned where one host could not be made again on the others.
+    RebuildReserve {
+        /// Whether it is so.
+        on: bool,
+    },
     /// Takes a host that is down out of the cluster.
     HostRemove {
         /// Its name.

@@ -163,6 +163,12 @@ pub struct ClusterReport {
     /// Whether copies move so that hosts are filled alike.
     #[serde(default)]
     pub rebalances: bool,
+    /// Whether nothing is provisioned where one host could not be made again on the others.
+    #[serde(default)]
+    pub rebuild_reserve: bool,
+    /// The host that could not, and what is missing; none where any one host may be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_rebuilt: Option<String>,
 }
 
 /// One copy that is made again on another host.

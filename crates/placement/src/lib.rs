@@ -10,9 +10,11 @@
 #![forbid(unsafe_code)]
 
 mod domains;
+mod rebuild;
 mod volume_spec;
 
 pub use domains::HostDomains;
+pub use rebuild::{HostSpace, NotRebuilt, not_rebuilt};
 
 pub use volume_spec::{
     FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_ftt, check_name,

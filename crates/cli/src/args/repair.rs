@@ -42,6 +42,18 @@ What is on its way arrives. How full hosts are: gabion host list")]
         #[arg(value_enum)]
         switch: Switch,
     },
+    /// Whether volumes are made, and grow, only while what is on any one host could be made again
+    /// on the others: off unless it was set
+    #[command(after_help = "Examples:
+  gabion cluster set rebuild-reserve on
+  gabion cluster set rebuild-reserve off
+Whether it could now: gabion cluster show. 'gabion volume create --force' makes one all the same.
+Writes to volumes that are there are never refused for it.")]
+    RebuildReserve {
+        /// Whether it is so
+        #[arg(value_enum)]
+        switch: Switch,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,9 +6,9 @@ use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::keys::parse_hex;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_RESYNC_LIMIT,
-    GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent,
-    RemovedHostRecord, SettingsRecord, ensure,
+    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, FORMAT_NO_REBALANCE,
+    FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT, GroupRecord, HostRecord, ObjectRecord,
+    OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -76,9 +76,12 @@ struct Settings {
     repair_delay_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resync_bytes_per_second: Option<u64>,
-    /// `false`, in format 3; else not there.
+    /// `false`: always in format 3, sometimes in format 4. Else not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rebalance: Option<bool>,
+    /// `true`, in format 4; else not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rebuild_reserve: Option<bool>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -217,17 +220,25 @@ impl Stored for Cluster {
 }
 
 impl Stored for Settings {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESYNC_LIMIT, FORMAT_NO_REBALANCE];
+    const FORMATS: &[u32] =
+        &[FORMAT, FORMAT_RESYNC_LIMIT, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let stays = self.format == FORMAT_NO_REBALANCE;
-        ensure(self.rebalance == stays.then_some(false), "rebalance", OTHER_FORMAT)?;
+        let has_all = self.format == FORMAT_REBUILD_RESERVE;
+        let is_kept = self.rebuild_reserve == has_all.then_some(true);
+        ensure(is_kept, "rebuild_reserve", OTHER_FORMAT)?;
+        let stays = match self.rebalance {
+            Some(moves) => !moves && (has_all || self.format == FORMAT_NO_REBALANCE),
+            None => self.format != FORMAT_NO_REBALANCE,
+        };
+        ensure(stays, "rebalance", OTHER_FORMAT)?;
         let has_limit = self.resync_bytes_per_second.is_some();
-        let is_right = stays || has_limit == (self.format == FORMAT_RESYNC_LIMIT);
+        let may_have = has_all || self.format == FORMAT_NO_REBALANCE;
+        let is_right = may_have || has_limit == (self.format == FORMAT_RESYNC_LIMIT);
         ensure(is_right, "resync_bytes_per_second", OTHER_FORMAT)
     }
 }
@@ -319,6 +330,7 @@ impl From<&SettingsRecord> for Settings {
     fn from(r: &SettingsRecord) -> Self {
         // As for a cluster: the lowest that holds everything.
         let format = match (r.rebalances, r.resync_limit) {
+            _ if r.rebuild_reserve => FORMAT_REBUILD_RESERVE,
             (false, _) => FORMAT_NO_REBALANCE,
             (true, Some(_)) => FORMAT_RESYNC_LIMIT,
             (true, None) => FORMAT,
@@ -328,6 +340,7 @@ impl From<&SettingsRecord> for Settings {
             repair_delay_seconds: r.repair_delay,
             resync_bytes_per_second: r.resync_limit,
             rebalance: (!r.rebalances).then_some(false),
+            rebuild_reserve: r.rebuild_reserve.then_some(true),
         }
     }
 }
@@ -338,6 +351,7 @@ impl From<Settings> for SettingsRecord {
             repair_delay: s.repair_delay_seconds,
             resync_limit: s.resync_bytes_per_second,
             rebalances: s.rebalance.unwrap_or(true),
+            rebuild_reserve: s.rebuild_reserve.unwrap_or(false),
         }
     }
 }

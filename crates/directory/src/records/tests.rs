@@ -142,6 +142,7 @@ const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
 const SETTINGS_LIMIT_JSON: &str = include_str!("../../fixtures/settings-2.json");
 const SETTINGS_STILL_JSON: &str = include_str!("../../fixtures/settings-3.json");
+const SETTINGS_KEPT_JSON: &str = include_str!("../../fixtures/settings-4.json");
 const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
 const DOMAINS_JSON: &str = include_str!("../../fixtures/domains-1.json");
@@ -165,6 +166,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let resync_limit = Some(100 << 20);
     let limited = SettingsRecord { repair_delay: None, resync_limit, ..by_default };
     let still = SettingsRecord { rebalances: false, ..limited };
+    let kept = SettingsRecord { rebuild_reserve: true, ..still };
     let removed = RemovedHostRecord { id: HostId(31), name: "ah1".to_owned() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
@@ -187,6 +189,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (settings.encode(), SETTINGS_JSON),
         (limited.encode(), SETTINGS_LIMIT_JSON),
         (still.encode(), SETTINGS_STILL_JSON),
+        (kept.encode(), SETTINGS_KEPT_JSON),
         (removed.encode(), REMOVED_JSON),
     ];
     for (written, fixture) in pairs {
@@ -209,6 +212,11 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(SettingsRecord::decode(SETTINGS_STILL_JSON.as_bytes()).unwrap(), still);
     assert_refused(SETTINGS_STILL_JSON, SettingsRecord::decode, "false", "true");
     assert_refused(SETTINGS_STILL_JSON, SettingsRecord::decode, "\"format\":3", "\"format\":2");
+    assert_eq!(SettingsRecord::decode(SETTINGS_KEPT_JSON.as_bytes()).unwrap(), kept);
+    let alone = SettingsRecord { rebuild_reserve: true, ..by_default };
+    assert_eq!(SettingsRecord::decode(&alone.encode()).unwrap(), alone);
+    assert_refused(SETTINGS_KEPT_JSON, SettingsRecord::decode, "true", "false");
+    assert_refused(SETTINGS_KEPT_JSON, SettingsRecord::decode, "\"format\":4", "\"format\":3");
     let never = SettingsRecord { repair_delay: None, ..by_default };
     assert_eq!(SettingsRecord::decode(&never.encode()).unwrap(), never);
 }

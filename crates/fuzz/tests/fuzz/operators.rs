@@ -115,6 +115,7 @@ fn commands() -> Vec<Vec<u8>> {
         Command::VolumeChange { name: name(), reserve_percent: 7 },
         Command::VolumeGrow { name: name(), size_bytes: 2 << 30 },
         Command::Rebalance { on: false },
+        Command::RebuildReserve { on: true },
         Command::VolumeRename { name: name(), new: "db".to_owned() },
         Command::VolumeDelete { name: name(), for_good: true },
         Command::VolumeUndelete { volume: name(), name: Some("db".to_owned()) },

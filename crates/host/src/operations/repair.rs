@@ -8,6 +8,7 @@ use directory::{
     BANDWIDTH_MAX, BANDWIDTH_MIN, IoLimits, SettingsRecord, VolumeRecord, settings_key,
 };
 use operator::{ClusterReport, Command, NotRepaired, RepairReport, RepairedCopy};
+use placement::HostSpace;
 
 impl Operations {
     /// Carries out what is asked about the settings of the cluster.
@@ -19,10 +20,13 @@ impl Operations {
             Command::Rebalance { on: rebalances } => {
                 self.change_settings(|now| SettingsRecord { rebalances, ..now }).await
             }
+            Command::RebuildReserve { on: rebuild_reserve } => {
+                self.change_settings(|now| SettingsRecord { rebuild_reserve, ..now }).await
+            }
             Command::ResyncLimit { bytes_per_second } => {
                 self.set_resync_limit(bytes_per_second).await
             }
-            _ => Ok(settings_report(self.view.settings())),
+            _ => Ok(self.settings_report(self.view.settings())),
         }
     }
 
@@ -52,7 +56,7 @@ impl Operations {
             None => failed("somebody else changed the settings meanwhile: try again"),
             Some(undecided) => undecided.told("the settings were changed"),
         })?;
-        Ok(settings_report(record))
+        Ok(self.settings_report(record))
     }
 
     /// Makes again what one volume, or all of them, miss of hosts that are down.
@@ -85,6 +89,36 @@ impl Operations {
         Ok(RepairReport { begun: begun.collect(), refused: refused.collect() })
     }
 
+    fn settings_report(&self, settings: SettingsRecord) -> ClusterReport {
+        ClusterReport {
+            repair_delay_seconds: settings.repair_delay,
+            resync_bytes_per_second: settings.resync_limit,
+            rebalances: settings.rebalances,
+            rebuild_reserve: settings.rebuild_reserve,
+            not_rebuilt: self.not_rebuilt(0),
+        }
+    }
+
+    /// The host whose components would find no place on the others, with `more_bytes` more taken.
+    pub(super) fn not_rebuilt(&self, more_bytes: u64) -> Option<String> {
+        let hosts = self.view.hosts().into_iter().filter_map(|host| {
+            let free_bytes = self.view.alive(host.id)?.free_bytes;
+            let sizes = host.groups.iter().map(|group| group.capacity_bytes);
+            let capacity = sizes.fold(0, u64::saturating_add);
+            let used_bytes = capacity.saturating_sub(free_bytes);
+            Some(HostSpace { host: host.id, used_bytes, free_bytes })
+        });
+        let hosts: Vec<HostSpace> = hosts.collect();
+        placement::not_rebuilt(&hosts, more_bytes).map(|one| {
+            format!(
+                "{} has {}, and {} would be free on the others",
+                self.view.host_name(one.host),
+                format_size(one.needed_bytes),
+                format_size(one.free_bytes)
+            )
+        })
+    }
+
     /// In how many seconds the first missing copy of a volume is made again; why one is not.
     pub(super) fn outlook(&self, volume: &VolumeRecord) -> (Option<u64>, Option<String>) {
         let (mut soonest, mut why) = (None, None);
@@ -99,13 +133,5 @@ impl Operations {
             }
         }
         (soonest, why)
-    }
-}
-
-fn settings_report(settings: SettingsRecord) -> ClusterReport {
-    ClusterReport {
-        repair_delay_seconds: settings.repair_delay,
-        resync_bytes_per_second: settings.resync_limit,
-        rebalances: settings.rebalances,
     }
 }

@@ -9,6 +9,7 @@ pub(in crate::cluster) mod life;
 mod maintenance;
 mod places;
 mod policies;
+mod rebuild;
 mod recovery;
 mod redundancy;
 mod removal;
@@ -288,8 +289,7 @@ fn new_devices_get_the_reserves_of_the_components_that_come_back() {
 
 impl Cluster {
     fn change(&self, index: usize, name: &str, reserve_percent: u8) -> Result<(), String> {
-        let name = name.to_owned();
-        self.ask(index, Command::VolumeChange { name, reserve_percent }).map(drop)
+        self.ask(index, Command::VolumeChange { name: name.into(), reserve_percent }).map(drop)
     }
 
     /// Chunks that a host reserves for its components, those included that they already have.

@@ -54,6 +54,9 @@ impl Operations {
         new: &NewObjects,
         force: bool,
     ) -> Outcome<(Vec<ObjectRecord>, Vec<Witness>)> {
+        if !force {
+            self.check_rebuild(new)?;
+        }
         let mut refused: Vec<HostId> = Vec::new();
         loop {
             let places = self.places(new, &refused, force)?;
@@ -74,6 +77,27 @@ impl Operations {
             }
             refused.extend(failures.iter().map(|(host, _)| *host));
         }
+    }
+
+    /// Whether any one host could still be made again on the others, where an operator asks for
+    /// that.
+    fn check_rebuild(&self, new: &NewObjects) -> Outcome<()> {
+        let sectors: u64 = new.sizes.iter().sum();
+        let reserved = u128::from(sectors * SECTOR_SIZE) * u128::from(new.reserve_percent) / 100;
+        let reserved = reserved * (u128::from(new.ftt) + 1);
+        let reserved = u64::try_from(reserved).unwrap_or(u64::MAX);
+        if !self.view.settings().rebuild_reserve {
+            return Ok(());
+        }
+        self.not_rebuilt(reserved).map_or(Ok(()), |why| {
+            let (name, deed) = (&new.name, new.deed);
+            let or = if deed == CREATED { ", create it with --force" } else { "" };
+            Err(failed(format!(
+                "volume '{name}' was not {deed}: a host that is lost could not be made again on \
+                 the others ({why}): add a host, delete volumes{or}, or do without: 'gabion \
+                 cluster set rebuild-reserve off'"
+            )))
+        })
     }
 
     /// Where the copies go: all of them, or with `force` as many as have a place.
