@@ -12,11 +12,12 @@ mod choice;
 
 use crate::cluster::room::{Rooms, Standing};
 use crate::cluster::view::View;
-use crate::storage::{Storage, room};
+use crate::storage::Storage;
 use base::{CHUNK_SIZE, ComponentId, HostId, Instant, Map, ObjectId};
 pub use choice::BalanceOptions;
 use choice::{Fill, Movable, choose, least_difference, rank};
 use directory::{ComponentState, Directory, ObjectRecord};
+use diskgroup::DeviceRole;
 use env::Env;
 use object::{MemberChange, Objects};
 use std::time::Duration;
@@ -147,11 +148,26 @@ impl Balance {
         }
     }
 
+    /// How full this host is. What waits for its discard is on its way back already: a volume that
+    /// was just deleted makes no copy leave.
+    fn own_fill(&self) -> Fill {
+        let groups = self.storage.groups().into_iter();
+        let spaces =
+            groups.flat_map(|group| group.devices()).filter_map(|device| match device.role {
+                DeviceRole::Capacity(space) if device.out.is_none() => Some(space),
+                DeviceRole::Capacity(_) | DeviceRole::Cache { .. } => None,
+            });
+        let none = Fill { host: self.me, used_bytes: 0, capacity_bytes: 0 };
+        spaces.fold(none, |sum, space| Fill {
+            used_bytes: sum.used_bytes.saturating_add(space.taken_bytes()),
+            capacity_bytes: sum.capacity_bytes.saturating_add(space.chunk_bytes()),
+            ..sum
+        })
+    }
+
     /// How full this host is, and the others that are up and not in maintenance.
     fn fills(&self, given: &mut Map<HostId, (u64, u64)>) -> (Fill, Vec<Fill>) {
-        let own = room(&self.storage.groups());
-        let used_bytes = own.capacity_bytes.saturating_sub(own.free_bytes);
-        let mine = Fill { host: self.me, used_bytes, capacity_bytes: own.capacity_bytes };
+        let mine = self.own_fill();
         let maintenance = self.view.maintenance();
         let others = self.view.hosts().into_iter().filter(|host| {
             host.id != self.me && maintenance.mode(host.id).is_none() && !host.groups.is_empty()
