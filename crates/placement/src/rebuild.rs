@@ -28,7 +28,7 @@ pub struct NotRebuilt {
 /// Of the hosts whose components would find no place on the others, the one that misses most;
 /// `None`: any one host may be lost. `more_bytes` more are about to be taken, nobody knows where,
 /// so they count as taken from what is free elsewhere. Which hosts may hold which copies does not
-/// count.
+/// count. So it is the largest host that misses most: its size, less what is free on all.
 #[must_use]
 pub fn not_rebuilt(hosts: &[HostSpace], more_bytes: u64) -> Option<NotRebuilt> {
     let free = hosts.iter().fold(0, |sum: u64, host| sum.saturating_add(host.free_bytes));
@@ -59,8 +59,8 @@ mod tests {
         assert_eq!(named(&even, 0), None);
         assert_eq!(named(&even, 20), None);
         assert!(named(&even, 21).is_some(), "what is about to be taken counts");
-        let large = [space(1, 60, 40), space(2, 90, 10), space(3, 60, 40)];
-        assert_eq!(named(&large, 0), Some((2, 90, 80)));
+        let large = [space(1, 60, 40), space(2, 130, 70), space(3, 60, 40)];
+        assert_eq!(named(&large, 0), Some((2, 130, 80)));
         let two = [space(1, 70, 30), space(2, 90, 10)];
         assert_eq!(named(&two, 0), Some((2, 90, 30)), "both miss 60, and one is named");
         assert_eq!(named(&[space(1, 1, 99)], 0), Some((1, 1, 0)), "there is no other host");
