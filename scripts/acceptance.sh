@@ -306,7 +306,8 @@ made_again() {
   if gabion resync limit 1KiB 2>"$area/said"; then return 1; fi
   grep "from 1MiB to 1TiB a second, or none" "$area/said"
   gabion resync limit 64MiB | grep "each host copies at most 64MiB/s"
-  test "$(gabion cluster show | tr -s '\n ' ' ')" = "repair-delay 3s resync-limit 64MiB/s at each host "
+  gabion cluster show | grep "^repair-delay *3s$"
+  gabion cluster show | grep "^resync-limit *64MiB/s at each host$"
   gabion resync limit none
   gabion host kill "$gone"
   gone_from "$gone" "$began"
