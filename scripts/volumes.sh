@@ -71,7 +71,8 @@ P
   gabion volume purge grown --yes
   refused 1 volume undelete back
   # The host that is asked may hear of it a moment later.
-  left() { gabion volume list --deleted --output json | field "[v['name'] for v in it if v['name'] in ('grown', 'back')]"; }
+  local ours="[v['name'] for v in it if v['name'] in ('grown', 'back')]"
+  left() { gabion volume list --deleted --output json | field "$ours"; }
   for _ in {1..50}; do
     [ "$(left)" != "[]" ] || break
     sleep 0.1
