@@ -386,6 +386,12 @@ impl SettingsRecord {
 }
 
 impl HostRecord {
+    /// Bytes that components can take on all its disk groups while these are empty.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.groups.iter().map(|group| group.capacity_bytes).fold(0, u64::saturating_add)
+    }
+
     /// Whether it keeps its invariants.
     ///
     /// # Errors

@@ -104,7 +104,7 @@ impl VolumeLayout {
     /// Objects of these sectors, in order. Each has at least one.
     #[must_use]
     pub fn of_sizes(sizes: impl IntoIterator<Item = u64>) -> Self {
-        Self::of_runs(sizes.into_iter().map(|sectors| ObjectRun { objects: 1, sectors }))
+        Self::default().with(sizes)
     }
 
     /// These objects, in order.

@@ -174,8 +174,7 @@ impl Balance {
         });
         let fill = |host: directory::HostRecord| {
             let free = self.view.alive(host.id)?.free_bytes;
-            let sizes = host.groups.iter().map(|group| group.capacity_bytes);
-            let capacity_bytes = sizes.fold(0, u64::saturating_add);
+            let capacity_bytes = host.capacity_bytes();
             let given = given.entry(host.id).or_insert((free, 0));
             if given.0 != free {
                 *given = (free, 0); // it counts what it got

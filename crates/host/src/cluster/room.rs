@@ -17,9 +17,7 @@ pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
     let live = open.filter_map(|host| Some((host, view.alive(host.id)?)));
     live.flat_map(|(host, alive)| {
         let share = host.groups.len().max(1) as u64;
-        let sizes = host.groups.iter().map(|group| group.capacity_bytes);
-        let capacity = sizes.fold(0, u64::saturating_add);
-        let used = capacity.saturating_sub(alive.free_bytes);
+        let used = host.capacity_bytes().saturating_sub(alive.free_bytes);
         let placed = placed.get(&host.id).copied().unwrap_or(0);
         host.groups.iter().map(move |group| Candidate {
             host: host.id,

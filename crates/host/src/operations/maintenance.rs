@@ -133,8 +133,7 @@ impl Operations {
         let up = self.view.hosts().into_iter().map(|one| one.id);
         let up: Vec<HostId> = up.filter(|one| self.view.alive(*one).is_some()).collect();
         let free = |host: HostId| self.view.alive(host).map_or(0, |alive| alive.free_bytes);
-        let capacity = host.groups.iter().map(|group| group.capacity_bytes);
-        let capacity = capacity.fold(0, u64::saturating_add);
+        let capacity = host.capacity_bytes();
         let mut report = MaintenanceReport {
             entered,
             used_bytes: up.contains(&host.id).then(|| capacity.saturating_sub(free(host.id))),

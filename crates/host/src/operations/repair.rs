@@ -103,9 +103,7 @@ impl Operations {
     pub(super) fn not_rebuilt(&self, more_bytes: u64) -> Option<String> {
         let hosts = self.view.hosts().into_iter().filter_map(|host| {
             let free_bytes = self.view.alive(host.id)?.free_bytes;
-            let sizes = host.groups.iter().map(|group| group.capacity_bytes);
-            let capacity = sizes.fold(0, u64::saturating_add);
-            let used_bytes = capacity.saturating_sub(free_bytes);
+            let used_bytes = host.capacity_bytes().saturating_sub(free_bytes);
             Some(HostSpace { host: host.id, used_bytes, free_bytes })
         });
         let hosts: Vec<HostSpace> = hosts.collect();

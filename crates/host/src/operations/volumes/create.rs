@@ -98,8 +98,7 @@ impl Operations {
             objects.iter().flat_map(|object| &object.components).any(|c| c.host == host.id)
         });
         let loads = mine.map(|host| {
-            let capacity = host.groups.iter().map(|group| group.capacity_bytes);
-            let capacity_bytes = capacity.fold(0, u64::saturating_add);
+            let capacity_bytes = host.capacity_bytes();
             let promised_bytes = placed.get(&host.id).copied().unwrap_or(0).max(volume.size_bytes);
             (host.name, placement::Promised { promised_bytes, capacity_bytes })
         });

@@ -80,6 +80,16 @@ impl Cluster {
     }
 }
 
+/// A cluster whose only volume was deleted; its first block is 3.
+fn with_a_deleted_volume(seed: u64) -> Cluster {
+    let cluster = start(seed);
+    cluster.create("db", 8, 0).expect("there is room");
+    cluster.put(0, "db", (0, 4096), 3);
+    cluster.throw_away("db").expect("nobody uses it");
+    cluster.world.run_for(HEARD);
+    cluster
+}
+
 #[test]
 fn a_volume_grows_under_its_clients_who_find_what_they_had_and_zeros_behind_it() {
     let cluster = start(201);
@@ -197,11 +207,7 @@ fn a_volume_that_nobody_uses_gets_another_name() {
 
 #[test]
 fn a_deleted_volume_is_out_of_reach_and_can_be_brought_back() {
-    let cluster = start(205);
-    cluster.create("db", 8, 0).expect("there is room");
-    cluster.put(0, "db", (0, 4096), 3);
-    cluster.throw_away("db").expect("nobody uses it");
-    cluster.world.run_for(HEARD);
+    let cluster = with_a_deleted_volume(205);
     let node = cluster.node(0).expect("it runs");
     assert!(node.exports().attach("db").is_err());
     let id = cluster.trash()[0].id.clone();
@@ -250,11 +256,7 @@ fn a_deleted_volume_is_repaired_like_others_and_goes_for_good_after_a_day() {
 
 #[test]
 fn a_deleted_volume_is_purged_at_once_on_demand() {
-    let cluster = start(207);
-    cluster.create("db", 8, 0).expect("there is room");
-    cluster.put(0, "db", (0, 4096), 3);
-    cluster.throw_away("db").expect("nobody uses it");
-    cluster.world.run_for(HEARD);
+    let cluster = with_a_deleted_volume(207);
     assert_eq!(cluster.components(), 3);
     cluster.ask(2, Command::VolumePurge { volume: "db".to_owned() }).expect("it is there");
     cluster.world.run_for(Duration::from_secs(20));
