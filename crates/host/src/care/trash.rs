@@ -199,3 +199,54 @@ fn hosts_of(object: &ObjectRecord) -> Vec<HostId> {
     let removed = object.removed.iter().map(|removed| removed.host);
     object.components.iter().map(|component| component.host).chain(removed).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{component, object, with_directory};
+    use base::VolumeId;
+    use directory::{ComponentState, Connections, Trashed, trash_name};
+
+    #[test]
+    fn a_volume_that_was_brought_back_meanwhile_stays() {
+        with_directory(|_, directory| async move {
+            let id = VolumeId(9);
+            let copies = vec![component(1, 1, ComponentState::Active)];
+            let object = object(1, id, copies);
+            let trashed = VolumeRecord {
+                id,
+                name: trash_name(id),
+                size_bytes: object.sectors * base::SECTOR_SIZE,
+                ftt: 0,
+                reserve_percent: 0,
+                connections: Connections::Shared,
+                policy: None,
+                trashed: Some(Trashed { name: "db".to_owned(), since: 1 }),
+                runs: Vec::new(),
+                objects: vec![object.id],
+            };
+            let send = async |transaction| {
+                let sent = directory.transact(transaction).await;
+                sent.expect("a directory takes it").succeeded
+            };
+            let get = async |key: String| directory.get(&key).await.expect("it answers");
+            let key = volume_key(&trashed.name);
+            let put = Transaction::new().put(key.clone(), trashed.encode());
+            assert!(send(put.put(object_key(object.id), object.encode())).await);
+            let entry = get(key.clone()).await.expect("it is there");
+            let going = || Deletion::of(&View::default(), &trashed, entry.revision, 96).first;
+            let back = VolumeRecord { name: "db".to_owned(), trashed: None, ..trashed.clone() };
+            let undelete =
+                Transaction::new().delete(key.clone()).put(volume_key("db"), back.encode());
+            assert!(send(undelete).await);
+            assert!(!send(going()).await, "it is in use again");
+            assert!(get(object_key(object.id)).await.is_some());
+            assert!(get(deleted_key(id)).await.is_none(), "no host is told to delete anything");
+            // Deleted once more: what was decided about it before does not hold.
+            let again = Transaction::new().delete(volume_key("db")).put(key, trashed.encode());
+            assert!(send(again).await);
+            assert!(!send(going()).await);
+            assert!(get(object_key(object.id)).await.is_some());
+        });
+    }
+}
