@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
-use base::{ComponentId, Map, ObjectId};
+use base::{ComponentId, Map, ObjectId, VolumeId};
 use directory::store::{Change, EventBatch, Snapshot};
 use directory::{
     Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
@@ -18,6 +18,8 @@ pub struct Records {
     /// Each volume, as large as it ever was: a directory that goes back in time may have it
     /// smaller.
     volumes: RefCell<Map<String, VolumeRecord>>,
+    /// The fewest copies that each volume ever asked for.
+    fewest: RefCell<Map<VolumeId, usize>>,
     /// The highest term of each object. It stays when the directory goes back in time.
     highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
@@ -194,6 +196,12 @@ impl Records {
     }
 
     fn put_volume(&self, record: VolumeRecord) {
+        let asked = usize::from(record.ftt) + 1;
+        self.fewest
+            .borrow_mut()
+            .entry(record.id)
+            .and_modify(|f| *f = asked.min(*f))
+            .or_insert(asked);
         let mut volumes = self.volumes.borrow_mut();
         let known = volumes.get(&record.name).map_or(0, |known| known.objects.len());
         if record.objects.len() >= known {
@@ -212,7 +220,8 @@ impl Records {
         let before = self.objects.borrow_mut().insert(id, record.clone());
         self.follow_fork(before.as_ref(), &record);
         let Some(before) = before else { return };
-        if let Some(what) = forbidden(&before, &record) {
+        let fewest = self.fewest.borrow().get(&record.volume).copied().unwrap_or(1);
+        if let Some(what) = forbidden(&before, &record, fewest) {
             let text = format!("{what}: {before:?} became {record:?}");
             self.wrong.borrow_mut().get_or_insert(text);
         }
@@ -224,8 +233,9 @@ fn is_made_anew(last: &ObjectRecord, next: &ObjectRecord) -> bool {
     next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term
 }
 
-/// Why the record may not change from `last` to `next`; `None` if it may.
-fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
+/// Why the record may not change from `last` to `next`; `None` if it may. `fewest`: the fewest
+/// copies that its volume ever asked for.
+fn forbidden(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Option<&'static str> {
     use ComponentState::{Absent, Active, Resyncing};
     if is_made_anew(last, next) {
         return None;
@@ -245,7 +255,7 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     if next.components.iter().all(|component| component.state != Active) {
         return Some("no component is active");
     }
-    if let Some(what) = wrong_members(last, next) {
+    if let Some(what) = wrong_members(last, next, fewest) {
         return Some(what);
     }
     for next in &next.components {
@@ -269,8 +279,7 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     None
 }
 
-/// Copies that a volume has at least whose copies become fewer, and at most, in any campaign.
-const COPIES_LEAST: usize = 2;
+/// Copies that a volume has at most in any campaign.
 const COPIES_MOST: usize = 3;
 
 /// Components that do not take the place of others.
@@ -279,7 +288,7 @@ fn copies(record: &ObjectRecord) -> usize {
 }
 
 /// What no owner may do to the list of components (rules 38-40).
-fn wrong_members(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
+fn wrong_members(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Option<&'static str> {
     use directory::ComponentState::{Absent, Active};
     let of = |record: &ObjectRecord, id| record.components.iter().find(|c| c.id == id).copied();
     for old in last.components.iter().filter(|old| of(next, old.id).is_none()) {
@@ -291,7 +300,7 @@ fn wrong_members(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static st
             new.state == Active && before.is_some_and(|before| before.replaces == Some(old.id))
         };
         let is_replaced = next.components.iter().any(takes_its_place);
-        if old.replaces.is_none() && !is_replaced && copies(next) < COPIES_LEAST {
+        if old.replaces.is_none() && !is_replaced && copies(next) < fewest {
             return Some("a component is taken out that the volume needs");
         }
     }
