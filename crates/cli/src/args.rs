@@ -168,7 +168,10 @@ pub struct UpArgs {
     /// Do not ask before disk space is taken
     #[arg(long)]
     pub yes: bool,
-    /// Disk groups per host of a new cluster [default: 1]
+    /// Shards per host of a new cluster, each with a thread and disk groups of its own [default: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5), value_name = "N")]
+    pub shards: Option<u32>,
+    /// Disk groups per host of a new cluster [default: one for each shard]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5), value_name = "N")]
     pub groups: Option<u32>,
     /// Capacity devices per disk group of a new cluster [default: 1]
@@ -215,10 +218,10 @@ pub enum HostCommand {
         /// Its name
         host: String,
     },
-    /// End a host of the cluster on this machine at once, as kill -9 would
-    #[command(after_help = "Example:\n  gabion host kill host2")]
+    /// End a host of the cluster on this machine at once, as kill -9 would: all its shards, or one
+    #[command(after_help = "Examples:\n  gabion host kill host2\n  gabion host kill host2.1")]
     Kill {
-        /// Its name
+        /// Its name, or that of one of its shards
         host: String,
     },
     /// Start a host of the cluster on this machine again

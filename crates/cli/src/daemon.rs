@@ -4,8 +4,9 @@
 use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
 use crate::client;
-use crate::config::{CONFIG_DEFAULT, read_config};
+use crate::config::{CONFIG_DEFAULT, read_host};
 use crate::memory;
+use crate::shards;
 use anyhow::{Context, Result, bail};
 use devicemodel::{DeviceModel, SlowedDriver};
 use env::{Address, Driver, Either, Env, Fifo};
@@ -27,7 +28,11 @@ pub enum End {
 pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     start_log(None)?;
     let path = cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT));
-    let mut config = read_config(&path)?;
+    let mut files = read_host(&path)?;
+    if let Some(leash) = files.leash.clone() {
+        return shards::run(&files, &leash, args);
+    }
+    let mut config = files.shards.swap_remove(0).config;
     config.nbd_socket = args.socket.over(&config.nbd_socket);
     if let Some(dir) = Path::new(config.control.trim_start_matches("unix:")).parent() {
         std::fs::create_dir_all(dir)

@@ -32,7 +32,8 @@ fn open(cli: &Cli) -> Result<Door> {
         TargetHost::Local(layout, cluster) => {
             (cluster.id, cluster.kind, cluster.etcd(), layout.directory_socket())
         }
-        TargetHost::Host(config) => {
+        TargetHost::Host(files) => {
+            let config = files.first().clone();
             let socket = config.directory.trim_start_matches("unix:").into();
             (config.cluster, config.kind, config.etcd, socket)
         }

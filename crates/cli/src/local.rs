@@ -7,7 +7,7 @@
 //! here.
 
 mod create;
-mod keeper;
+mod directory_home;
 mod layout;
 mod lock;
 mod one_host;

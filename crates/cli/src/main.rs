@@ -9,17 +9,19 @@
 //!
 //! ```text
 //! command line       main, args, door      what was asked, and who carries it out
-//! operator           commands, watch       the cluster and its hosts
+//! operator           commands, hosts       the cluster and its hosts
+//!                    watch
 //!                    volume, orphan, scrub
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
 //!                    gather                the answers of all hosts as one report
 //! whom to ask        target                a cluster on this machine, or this machine's host
 //! this machine       local                 a cluster that `gabion up` makes and keeps running
-//! one host           daemon
+//! one host           daemon, shards
 //! below all          config, devices       host.toml; devices of disk groups
 //!                    memory                what the machine has, what a host says of its own
 //!                    client                a question to a host
+//!                    keeper, leash         what this process keeps running, and what ends with it
 //!                    ask, output, program  the person at the terminal; this program once more
 //! ```
 #![forbid(unsafe_code)]
@@ -38,7 +40,10 @@ mod door;
 mod explain;
 mod gather;
 mod group;
+mod hosts;
+mod keeper;
 mod latency;
+mod leash;
 mod life;
 mod local;
 mod machine;
@@ -54,6 +59,7 @@ mod replace;
 mod reshape;
 mod resync;
 mod scrub;
+mod shards;
 mod target;
 mod volume;
 mod watch;
@@ -191,8 +197,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Down => local::down(cli, &TargetHost::local(cli)?),
         GabionCommand::Status { watch: false } => commands::status(cli),
         GabionCommand::Status { watch: true } => watch::status(cli),
-        GabionCommand::Host(HostCommand::List) => commands::host_list(cli),
-        GabionCommand::Host(HostCommand::Show { host }) => commands::host_show(cli, host),
+        GabionCommand::Host(HostCommand::List) => hosts::list(cli),
+        GabionCommand::Host(HostCommand::Show { host }) => hosts::show(cli, host),
         GabionCommand::Host(HostCommand::Kill { host }) => {
             local::kill(cli, &TargetHost::local(cli)?, host)
         }
@@ -201,7 +207,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         GabionCommand::Host(HostCommand::Join(join)) => machine::join(cli, join),
         GabionCommand::Host(HostCommand::Remove { host, lost, yes }) => {
-            commands::host_remove(cli, host, *lost, *yes)
+            hosts::remove(cli, host, *lost, *yes)
         }
         GabionCommand::Host(HostCommand::Maintenance(command)) => {
             maintenance::maintenance(cli, command)

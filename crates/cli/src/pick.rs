@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which volumes `gabion volume list` shows, and in which order; pure.
 
+use crate::hosts::shards_of;
 use clap::{Args, ValueEnum};
-use operator::{ComplianceState, Health, VolumeReport};
+use operator::{ComplianceState, Health, HostReport, VolumeReport};
 use std::cmp::Reverse;
 
 /// What is asked for.
@@ -61,8 +62,10 @@ impl VolumeChoice {
     }
 
     /// The volumes that are asked for. Among equals the order is that of the names.
-    pub fn of(&self, mut volumes: Vec<VolumeReport>) -> Vec<VolumeReport> {
-        volumes.retain(|volume| self.is_wanted(volume));
+    /// `hosts` are those of the cluster.
+    pub fn of(&self, mut volumes: Vec<VolumeReport>, hosts: &[HostReport]) -> Vec<VolumeReport> {
+        let shards = self.host.as_ref().map(|host| shards_of(hosts, host));
+        volumes.retain(|volume| self.is_wanted(volume, shards.as_deref()));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         let left = |volume: &VolumeReport| -> u64 {
             volume.components.iter().map(|copy| copy.resync_bytes_left).sum()
@@ -77,19 +80,20 @@ impl VolumeChoice {
         volumes
     }
 
-    fn is_wanted(&self, volume: &VolumeReport) -> bool {
+    fn is_wanted(&self, volume: &VolumeReport, shards: Option<&[String]>) -> bool {
         let is_of_health = self.health.is_none_or(|wanted| match wanted {
             Wanted::Green => volume.health == Health::Green,
             Wanted::Yellow => volume.health == Health::Yellow,
             Wanted::Red => volume.health == Health::Red,
             Wanted::NotGreen => volume.health != Health::Green,
         });
-        let has_copy = |host: &String| volume.components.iter().any(|copy| copy.host == *host);
+        let has_copy =
+            |shards: &[String]| volume.components.iter().any(|copy| shards.contains(&copy.host));
         let follows = |name: &String| volume.policy.as_ref().is_some_and(|one| one.name == *name);
         is_of_health
             && self.name.as_ref().is_none_or(|text| volume.name.contains(text))
             && self.policy.as_ref().is_none_or(follows)
-            && self.host.as_ref().is_none_or(has_copy)
+            && shards.is_none_or(has_copy)
             && (!self.not_compliant || volume.compliance.state != ComplianceState::Compliant)
     }
 }
@@ -112,11 +116,16 @@ mod tests {
 
     fn chosen(choice: &VolumeChoice) -> Vec<String> {
         let volumes = vec![
-            volume("web2", 1, "green", "host2"),
+            volume("web2", 1, "green", "host2.1"),
             volume("db", 7, "yellow", "host1"),
             volume("web1", 7, "red", "host1"),
         ];
-        choice.of(volumes).into_iter().map(|volume| volume.name).collect()
+        let host = |name: &str, of: Option<&str>| {
+            let host = serde_json::json!({"name": name, "host": of, "state": "up", "peer": ""});
+            serde_json::from_value(host).expect("a host")
+        };
+        let hosts = [host("host1", None), host("host2.1", Some("host2"))];
+        choice.of(volumes, &hosts).into_iter().map(|volume| volume.name).collect()
     }
 
     #[test]
@@ -130,6 +139,8 @@ mod tests {
         assert_eq!(chosen(&named), ["web1", "web2"]);
         let host = Some("host1".to_owned());
         assert_eq!(chosen(&VolumeChoice { host, ..named.clone() }), ["web1"]);
+        let host = Some("host2".to_owned());
+        assert_eq!(chosen(&VolumeChoice { host, ..all.clone() }), ["web2"], "on a shard of it");
         let health = |health| VolumeChoice { health: Some(health), ..all.clone() };
         assert_eq!(chosen(&health(Wanted::NotGreen)), ["db", "web1"]);
         assert_eq!(chosen(&health(Wanted::Green)), ["web2"]);

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// `gabion disk replace`.
 pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     let target = TargetHost::find(cli)?;
-    let (place, at) = find(cli, &target, &args.device)?;
+    let (place, at) = find(&target, &args.device)?;
     let Place { path, mut config, socket } = place;
     if let Some(with) = args.with.as_ref().filter(|with| !args.wipe && Path::new(with).exists()) {
         return Err(Fail::failed(format!(
@@ -183,8 +183,8 @@ async fn make(
 }
 
 /// The host whose configuration names the device, and the group that has it.
-fn find(cli: &Cli, target: &TargetHost, device: &str) -> Result<(Place, usize)> {
-    for place in places(cli, target)? {
+fn find(target: &TargetHost, device: &str) -> Result<(Place, usize)> {
+    for place in places(target)? {
         let has = |group: &GroupConfig| group.devices().any(|d| is_same(d, device));
         if let Some(at) = place.config.groups.iter().position(has) {
             return Ok((place, at));

@@ -7,7 +7,7 @@
 use crate::Fail;
 use crate::args::{AddDiskArgs, Cli, GroupCreateArgs};
 use crate::client;
-use crate::config::{CONFIG_DEFAULT, read_config, write_config};
+use crate::config::{ShardFile, read_config, write_config};
 use crate::output::{self, say};
 use crate::target::TargetHost;
 use anyhow::{Context, Result};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Longest wait for devices to be formatted: a new file is written completely.
 const FORMAT_MAX: Duration = Duration::from_secs(1800);
 
-/// A host of this machine: its configuration, the file of that, and its control socket.
+/// A shard of this machine: its configuration, the file of that, and its control socket.
 pub struct Place {
     /// Its configuration file.
     pub path: PathBuf,
@@ -29,22 +29,21 @@ pub struct Place {
     pub socket: PathBuf,
 }
 
-/// All hosts of this machine.
-pub fn places(cli: &Cli, target: &TargetHost) -> Result<Vec<Place>> {
-    let paths = match target {
-        TargetHost::Local(layout, cluster) => {
-            cluster.host_names().iter().map(|name| layout.host_config(name)).collect()
-        }
-        TargetHost::Host(_) => {
-            vec![cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT))]
-        }
-    };
-    let place = |path: PathBuf| {
-        let config = read_config(&path)?;
+/// All shards of this machine.
+pub fn places(target: &TargetHost) -> Result<Vec<Place>> {
+    let place = |shard: ShardFile| {
+        let ShardFile { path, config } = shard;
         let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
-        Ok(Place { path, config, socket })
+        Place { path, config, socket }
     };
-    paths.into_iter().map(place).collect()
+    let read = |path: PathBuf| Ok(ShardFile { config: read_config(&path)?, path });
+    let shards: Result<Vec<ShardFile>> = match target {
+        TargetHost::Local(layout, cluster) => {
+            cluster.host_names().iter().map(|name| read(layout.host_config(name))).collect()
+        }
+        TargetHost::Host(files) => Ok(files.shards.clone()),
+    };
+    Ok(shards?.into_iter().map(place).collect())
 }
 
 /// Whether two paths are the same place, absolute or not.
@@ -62,9 +61,10 @@ pub fn absolute(path: &str) -> Result<String> {
 
 /// `gabion group create`.
 pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
-    let mut places = places(cli, &TargetHost::find(cli)?)?;
+    let mut places = places(&TargetHost::find(cli)?)?;
     if let Some(name) = &args.host {
-        places.retain(|place| place.config.name == *name);
+        let machine = |place: &Place| place.config.machine.clone();
+        places.retain(|place| place.config.name == *name || machine(place).as_ref() == Some(name));
     }
     let mut place = match (places.len(), &args.host) {
         (1, _) => places.remove(0),
@@ -74,7 +74,11 @@ pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
             ))
             .into());
         }
-        _ => return Err(Fail::usage("there are several hosts here: say --host NAME").into()),
+        _ => {
+            let names: Vec<&str> = places.iter().map(|place| place.config.name.as_str()).collect();
+            let names = names.join(", ");
+            return Err(Fail::usage(format!("say which one, with --host: {names}")).into());
+        }
     };
     let capacity: Result<Vec<String>> = args.capacity.iter().map(|path| absolute(path)).collect();
     let group = GroupConfig { cache: absolute(&args.cache)?, capacity: capacity? };
@@ -154,7 +158,7 @@ pub fn remove(cli: &Cli, group: &str) -> Result<()> {
 fn find(cli: &Cli, wanted: &str) -> Result<(Place, usize, String)> {
     let mut found: Option<(Place, usize, String)> = None;
     let mut silent = Vec::new();
-    for place in places(cli, &TargetHost::find(cli)?)? {
+    for place in places(&TargetHost::find(cli)?)? {
         let Some(report) = client::status(&place.socket) else {
             silent.push(place.config.name);
             continue;

@@ -20,7 +20,7 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
         }
         ScrubCommand::Pause { host } => (Command::ScrubPause, host.as_deref()),
     };
-    let hosts = chosen(TargetHost::find(cli)?.hosts(), host)?;
+    let hosts = chosen(&TargetHost::find(cli)?, host)?;
     let (mut reports, mut silent) = (Vec::new(), Vec::new());
     for (name, socket) in hosts {
         match client::ask::<Vec<ScrubReport>>(&socket, &order) {
@@ -42,13 +42,10 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
     })
 }
 
-/// The hosts that a command is for.
-fn chosen(
-    mut hosts: Vec<(String, PathBuf)>,
-    wanted: Option<&str>,
-) -> Result<Vec<(String, PathBuf)>> {
-    let Some(wanted) = wanted else { return Ok(hosts) };
-    hosts.retain(|(name, _)| name == wanted);
+/// The shards of hosts that a command is for.
+fn chosen(target: &TargetHost, wanted: Option<&str>) -> Result<Vec<(String, PathBuf)>> {
+    let Some(wanted) = wanted else { return Ok(target.hosts()) };
+    let hosts = target.hosts_of(wanted);
     if hosts.is_empty() {
         return Err(Fail::failed(format!(
             "there is no host '{wanted}' here: see 'gabion host list'; in a cluster of several \
@@ -125,16 +122,23 @@ pub fn time(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::tests::shard;
+    use crate::config::{HostFiles, ShardFile};
 
     #[test]
-    fn an_order_is_for_all_hosts_or_for_one_that_exists() {
-        let hosts = || ["a", "b"].map(|name| (name.to_owned(), PathBuf::from(name))).to_vec();
-        let names = |chosen: Result<Vec<(String, PathBuf)>>| {
-            chosen.map(|hosts| hosts.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+    fn an_order_is_for_all_shards_or_for_those_of_a_name_that_exists() {
+        let file = |n| ShardFile { path: PathBuf::from(format!("/a.{n}.toml")), config: shard(n) };
+        let files = HostFiles { leash: None, shards: vec![file(1), file(2)] };
+        let target = TargetHost::Host(Box::new(files));
+        let names = |wanted| {
+            let hosts = chosen(&target, wanted);
+            hosts.map(|hosts| hosts.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
         };
-        assert_eq!(names(chosen(hosts(), None)).expect("all"), ["a", "b"]);
-        assert_eq!(names(chosen(hosts(), Some("b"))).expect("one"), ["b"]);
-        let error = names(chosen(hosts(), Some("c"))).expect_err("none").to_string();
+        for all in [None, Some("a")] {
+            assert_eq!(names(all).expect("all"), ["a.1", "a.2"]);
+        }
+        assert_eq!(names(Some("a.2")).expect("one"), ["a.2"]);
+        let error = names(Some("c")).expect_err("none").to_string();
         assert!(error.contains("'c'") && error.contains("gabion host list"), "{error}");
     }
 

@@ -4,7 +4,7 @@
 use crate::Fail;
 use crate::args::Cli;
 use crate::client;
-use crate::config::{CONFIG_DEFAULT, read_config};
+use crate::config::{CONFIG_DEFAULT, HostFiles, read_host};
 use crate::local::{ClusterFile, DATA_DEFAULT, Layout};
 use anyhow::Result;
 use host::HostConfig;
@@ -15,7 +15,7 @@ pub enum TargetHost {
     /// A cluster on this machine.
     Local(Layout, ClusterFile),
     /// This machine's host in a cluster of several.
-    Host(Box<HostConfig>),
+    Host(Box<HostFiles>),
 }
 
 impl TargetHost {
@@ -23,7 +23,7 @@ impl TargetHost {
     /// machine's host.
     pub fn find(cli: &Cli) -> Result<Self> {
         if let Some(config) = &cli.config {
-            return Ok(Self::Host(Box::new(read_config(config)?)));
+            return Ok(Self::Host(Box::new(read_host(config)?)));
         }
         let folder = cli.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
         let layout = Layout::new(&folder)?;
@@ -32,7 +32,7 @@ impl TargetHost {
         }
         let config = Path::new(CONFIG_DEFAULT);
         if cli.data.is_none() && config.exists() {
-            return Ok(Self::Host(Box::new(read_config(config)?)));
+            return Ok(Self::Host(Box::new(read_host(config)?)));
         }
         Err(Fail::failed(format!(
             "there is no cluster in '{}': start one with 'gabion up', or name its folder with \
@@ -54,21 +54,40 @@ impl TargetHost {
         }
     }
 
-    /// Control sockets of all hosts that could be asked, in the order of their numbers.
+    /// The same of those that a name is of: one shard, or all of a host.
+    pub fn hosts_of(&self, wanted: &str) -> Vec<(String, PathBuf)> {
+        let shards = match self {
+            Self::Local(_, cluster) => cluster.shards_of(wanted),
+            Self::Host(files) => {
+                let configs = files.shards.iter().map(|shard| &shard.config);
+                let is_meant = |config: &&HostConfig| {
+                    config.name == wanted || config.machine.as_deref() == Some(wanted)
+                };
+                configs.filter(is_meant).map(|config| config.name.clone()).collect()
+            }
+        };
+        let mut hosts = self.hosts();
+        hosts.retain(|(name, _)| shards.contains(name));
+        hosts
+    }
+
+    /// Control sockets of all shards of hosts that could be asked, in the order of their numbers.
     pub fn control_sockets(&self) -> Vec<PathBuf> {
         self.hosts().into_iter().map(|(_, socket)| socket).collect()
     }
 
-    /// Names and control sockets of all hosts that could be asked, in the order of their numbers.
+    /// Names and control sockets of all shards of hosts that could be asked, in the order of their numbers.
     pub fn hosts(&self) -> Vec<(String, PathBuf)> {
         match self {
             Self::Local(layout, cluster) => {
                 let socket = |name: String| (name.clone(), layout.control_socket(&name));
                 cluster.host_names().into_iter().map(socket).collect()
             }
-            Self::Host(config) => {
-                let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
-                vec![(config.name.clone(), socket)]
+            Self::Host(files) => {
+                let control =
+                    |config: &HostConfig| PathBuf::from(config.control.trim_start_matches("unix:"));
+                let shards = files.shards.iter().map(|shard| &shard.config);
+                shards.map(|config| (config.name.clone(), control(config))).collect()
             }
         }
     }

@@ -45,7 +45,7 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
             if choice.is_of_deleted() {
                 return output::print(cli.output, &status.trash, |trash| trash_table(trash));
             }
-            let volumes = choice.of(status.volumes);
+            let volumes = choice.of(status.volumes, &status.hosts);
             output::print(cli.output, &volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),

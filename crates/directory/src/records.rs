@@ -84,6 +84,8 @@ pub const FORMAT_RESYNC_LIMIT: u32 = 2;
 pub const FORMAT_NO_REBALANCE: u32 = 3;
 /// The format of a cluster's settings with a rebuild reserve, whatever else they have.
 pub const FORMAT_REBUILD_RESERVE: u32 = 4;
+/// The format of the record of one shard of several on a machine.
+pub const FORMAT_MACHINE: u32 = 2;
 /// The format of the record of a cluster that is not all-flash.
 pub const FORMAT_KIND: u32 = 2;
 
@@ -164,6 +166,9 @@ pub struct HostRecord {
     pub nbd_uri: String,
     /// Its disk groups, at most [`GROUPS_MAX`].
     pub groups: Vec<GroupRecord>,
+    /// The machine that it shares with others; see [`is_name`]. `None`: it has one to itself, under
+    /// its own name. What takes the machine away takes all of them.
+    pub machine: Option<String>,
 }
 
 /// A host that was taken out of the cluster, at [`removed_key`]; the record stays for ever. Its
@@ -386,6 +391,12 @@ impl SettingsRecord {
 }
 
 impl HostRecord {
+    /// The name of its machine.
+    #[must_use]
+    pub fn machine(&self) -> &str {
+        self.machine.as_ref().unwrap_or(&self.name)
+    }
+
     /// Bytes that components can take on all its disk groups while these are empty.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
@@ -406,7 +417,10 @@ impl HostRecord {
         ensure(self.nbd_uri.len() <= ADDRESS_BYTES_MAX, "nbd_uri", "is too long")?;
         ensure(self.groups.len() <= GROUPS_MAX, "groups", "has too many entries")?;
         let ids = self.groups.iter().map(|group| group.id);
-        ensure(are_unique(ids), "groups", "names a group twice")
+        ensure(are_unique(ids), "groups", "names a group twice")?;
+        let Some(machine) = &self.machine else { return Ok(()) };
+        ensure(is_name(machine), "host", NAME_RULE)?;
+        ensure(*machine != self.name, "host", "is the name of one of several shards on it")
     }
 }
 

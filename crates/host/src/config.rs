@@ -75,6 +75,11 @@ pub struct HostConfig {
     pub name: String,
     /// The host's number, given at join, never reused; 1 and up.
     pub id: u32,
+    /// The machine that it shares with others, where it does: operators know that as the host, and
+    /// this as one of its shards. No two copies of an object are on one machine. Without it the
+    /// machine is its own, under its name.
+    #[serde(default, rename = "host", skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// The cluster's id: a host of another cluster is refused.
     pub cluster: u64,
     /// Where other hosts reach this one.
@@ -112,6 +117,14 @@ impl HostConfig {
     /// [`ConfigError`] with the first field that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
         ensure(directory::is_name(&self.name), "name", NAME_RULE)?;
+        if let Some(machine) = &self.machine {
+            ensure(directory::is_name(machine), "host", NAME_RULE)?;
+            ensure(
+                *machine != self.name,
+                "host",
+                "is the name of the shard: leave it out where there is one alone",
+            )?;
+        }
         ensure(self.id != 0, "id", "is 0: host numbers begin with 1")?;
         ensure(self.cluster != 0, "cluster", "is 0: it is the number of the host's cluster")?;
         address("peer", &self.peer)?;
@@ -251,6 +264,7 @@ mod tests {
         HostConfig {
             name: "host1".to_owned(),
             id: 1,
+            machine: None,
             cluster: 1,
             peer: "tcp:10.0.0.1:7070".to_owned(),
             nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],
@@ -336,6 +350,8 @@ mod tests {
             ("name", HostConfig { name: text(""), ..good() }),
             ("name", HostConfig { name: text("a/b"), ..good() }),
             ("name", HostConfig { name: "a".repeat(65), ..good() }),
+            ("host", HostConfig { machine: Some(text("")), ..good() }),
+            ("host", HostConfig { machine: Some(text("host1")), ..good() }),
             ("peer", HostConfig { peer: text("10.0.0.1:7070"), ..good() }),
             ("nbd", HostConfig { nbd: vec![long], ..good() }),
             ("control", HostConfig { control: text("tcp:10.0.0.1:1"), ..good() }),

@@ -493,6 +493,7 @@ fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> Result<HostRecord, 
         peer_address: config.peer.clone(),
         nbd_uri: config.nbd.first().cloned().unwrap_or_default(),
         groups: storage::group_records(groups),
+        machine: config.machine.clone(),
     };
     record.check().map_err(StartError::Record)?;
     Ok(record)

@@ -195,6 +195,7 @@ pub(crate) mod tests {
 
     fn status(host: &str, volumes: Vec<VolumeReport>) -> StatusReport {
         let up = |name: &str| HostReport {
+            host: None,
             domains: Vec::new(),
             maintenance: None,
             name: name.to_owned(),

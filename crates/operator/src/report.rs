@@ -60,6 +60,9 @@ pub enum HostState {
 pub struct HostReport {
     /// Its name.
     pub name: String,
+    /// The host that it is one of several shards of; none: it is the whole host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Whether it takes part.
     pub state: HostState,
     /// Where other hosts reach it.
@@ -73,6 +76,14 @@ pub struct HostReport {
     /// How far its maintenance is; none where it is not in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<MaintenanceReport>,
+}
+
+impl HostReport {
+    /// The name of the host that it is, or is a shard of.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.host.as_ref().unwrap_or(&self.name)
+    }
 }
 
 /// One component of a volume.

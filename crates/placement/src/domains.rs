@@ -6,27 +6,67 @@ use std::rc::Rc;
 
 /// The fault domains of hosts: of each, the domains that it is in, the outermost first. A host that
 /// is in none is a domain of its own. Two copies of one object are never in the same innermost
-/// domain, and no further in common than they must be. Cheap to clone.
+/// domain, and no further in common than they must be. Several hosts may share a machine: they are
+/// where any of them is, and no two of them have copies of one object. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostDomains(Rc<Map<HostId, Vec<String>>>);
+pub struct HostDomains(Rc<Domains>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Domains {
+    /// Of each host that is in one.
+    paths: Map<HostId, Vec<String>>,
+    /// Of each host that shares one.
+    machines: Map<HostId, String>,
+}
 
 impl HostDomains {
     /// Hosts, each with the domains that it is in. A name is of one domain only.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = (HostId, Vec<String>)>) -> Self {
-        Self(Rc::new(paths.into_iter().filter(|(_, path)| !path.is_empty()).collect()))
+        Self::on_machines(paths, [])
     }
 
-    /// Whether no host is in a domain.
+    /// The same, with the names of the machines that hosts share. A host that is in no domain is in
+    /// that of the host with the lowest number on its machine that is in one.
+    #[must_use]
+    pub fn on_machines(
+        paths: impl IntoIterator<Item = (HostId, Vec<String>)>,
+        machines: impl IntoIterator<Item = (HostId, String)>,
+    ) -> Self {
+        let paths = paths.into_iter().filter(|(_, path)| !path.is_empty());
+        let mut paths: Map<HostId, Vec<String>> = paths.collect();
+        let machines: Map<HostId, String> = machines.into_iter().collect();
+        let mut found: Map<&String, Vec<String>> = Map::new();
+        for (host, machine) in &machines {
+            if let Some(path) = paths.get(host) {
+                found.entry(machine).or_insert_with(|| path.clone());
+            }
+        }
+        for (host, machine) in &machines {
+            if let Some(path) = found.get(machine) {
+                paths.entry(*host).or_insert_with(|| path.clone());
+            }
+        }
+        Self(Rc::new(Domains { paths, machines }))
+    }
+
+    /// Whether every host counts as one of its own.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.paths.is_empty() && self.0.machines.is_empty()
     }
 
     /// The domains that a host is in, the outermost first.
     #[must_use]
     pub fn path(&self, host: HostId) -> &[String] {
-        self.0.get(&host).map_or(&[], Vec::as_slice)
+        self.0.paths.get(&host).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether two hosts are on one machine.
+    #[must_use]
+    pub fn are_on_one_machine(&self, one: HostId, other: HostId) -> bool {
+        let machine = self.0.machines.get(&one);
+        one == other || machine.is_some() && machine == self.0.machines.get(&other)
     }
 
     /// The innermost domain that a host is in.
@@ -39,7 +79,8 @@ impl HostDomains {
     #[must_use]
     pub fn is_shared(&self, one: HostId, other: HostId) -> bool {
         let innermost = self.innermost(one);
-        one == other || innermost.is_some() && innermost == self.innermost(other)
+        let is_one_domain = innermost.is_some() && innermost == self.innermost(other);
+        is_one_domain || self.are_on_one_machine(one, other)
     }
 
     /// How many domains two hosts have in common.
@@ -79,5 +120,26 @@ mod tests {
         assert_eq!(domains.closest(HostId(1), []), 0);
         assert_eq!(domains.innermost(HostId(3)), Some("rack2"));
         assert!(!domains.is_empty() && HostDomains::new([(HostId(1), Vec::new())]).is_empty());
+    }
+
+    #[test]
+    fn hosts_of_one_machine_count_as_one_and_are_in_one_rack() {
+        let rack = |host, rack: &str| (HostId(host), vec![rack.to_owned()]);
+        let machine = |host, name: &str| (HostId(host), name.to_owned());
+        let machines = [machine(1, "a"), machine(2, "a"), machine(3, "b"), machine(4, "b")];
+        let domains = HostDomains::on_machines([rack(2, "r1"), rack(5, "r1")], machines.clone());
+        let shared = |one, other| domains.is_shared(HostId(one), HostId(other));
+        assert!(shared(1, 2) && shared(3, 4) && !shared(1, 3) && !shared(3, 6) && shared(6, 6));
+        assert!(shared(1, 5), "it is where its neighbour is");
+        assert_eq!(domains.path(HostId(1)), ["r1"]);
+        assert!(domains.path(HostId(3)).is_empty());
+        assert!(domains.are_on_one_machine(HostId(1), HostId(2)));
+        assert!(!domains.are_on_one_machine(HostId(2), HostId(5)));
+        let bare = HostDomains::on_machines([], machines);
+        assert!(!bare.is_empty() && bare.is_shared(HostId(1), HostId(2)));
+        // Where two of one machine are said to be in different racks they count as one all the same.
+        let apart = [rack(1, "r1"), rack(2, "r2")];
+        let apart = HostDomains::on_machines(apart, [machine(1, "a"), machine(2, "a")]);
+        assert!(apart.is_shared(HostId(1), HostId(2)));
     }
 }

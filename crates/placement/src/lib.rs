@@ -2,7 +2,7 @@
 //! What an operator may ask for, and where the components of a new object go: one per fault domain.
 //! Where that is not possible, the error says why. Pure functions.
 //!
-//! A host that no fault domain was made for is one of its own. The preferred host comes first: the
+//! A host that no fault domain was made for is one of its own; those of one machine count as one. The preferred host comes first: the
 //! volume is going to be used there, and I/O on the same host needs no hop. Then come hosts as far
 //! away from the chosen ones as there are, as in another room; of these the ones on which most
 //! space is likely to stay free. Volumes are thin: existing ones are expected to take half of what
@@ -100,7 +100,8 @@ pub enum PlacementError {
     /// hosts enough, but too many of them may fail together
     #[error(
         "failures to tolerate {ftt} needs {needed} fault domains with a host that has room; there \
-         are {found} ('gabion domain list'; a host in no domain is one of its own)"
+         are {found} ('gabion domain list'; a host in no domain is one of its own, with all \
+         its shards)"
     )]
     TooFewDomains {
         /// The failures to tolerate that were asked for.

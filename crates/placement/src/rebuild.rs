@@ -14,6 +14,18 @@ pub struct HostSpace {
     pub free_bytes: u64,
 }
 
+impl HostSpace {
+    /// What it and `other` have together.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            host: self.host,
+            used_bytes: self.used_bytes.saturating_add(other.used_bytes),
+            free_bytes: self.free_bytes.saturating_add(other.free_bytes),
+        }
+    }
+}
+
 /// A host whose components would find no place on the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRebuilt {
@@ -63,6 +75,8 @@ mod tests {
         assert_eq!(named(&large, 0), Some((2, 130, 80)));
         let two = [space(1, 70, 30), space(2, 90, 10)];
         assert_eq!(named(&two, 0), Some((2, 90, 30)), "both miss 60, and one is named");
+        let (both, rest) = (space(1, 60, 40).with(space(2, 60, 40)), space(3, 60, 119));
+        assert_eq!(named(&[both, rest], 0), Some((1, 120, 119)), "two that are lost together");
         assert_eq!(named(&[space(1, 1, 99)], 0), Some((1, 1, 0)), "there is no other host");
         assert_eq!(named(&[space(1, 0, 100)], 0), None, "it has nothing");
         assert_eq!(named(&[], 7), None);

@@ -283,6 +283,7 @@ impl Cluster {
         HostConfig {
             name: format!("host{number}"),
             id: number,
+            machine: None,
             cluster: CLUSTER,
             peer: format!("tcp:{peer}"),
             nbd: vec!["unix:/nbd.sock".to_owned()],

@@ -16,10 +16,15 @@ pub struct JoinArgs {
     /// This machine's address towards the other hosts
     #[arg(long, value_name = "IP")]
     pub address: std::net::IpAddr,
-    /// TCP port for the other hosts
+    /// TCP port for the other hosts; a host of several shards has the ports that follow too
     #[arg(long, default_value_t = 7070)]
     pub port: u16,
-    /// Cache device of a disk group, in front of the capacity devices that follow it
+    /// How many shards the host has, each a process with one thread: disk groups are dealt out to
+    /// them in turn [default: one for each disk group]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8), value_name = "N")]
+    pub shards: Option<u8>,
+    /// Cache device of a disk group; several are as many groups, and the capacity devices are shared
+    /// out among them in their order, as many for each
     #[arg(long, value_name = "DEVICE")]
     pub cache: Vec<String>,
     /// Capacity device of the disk group

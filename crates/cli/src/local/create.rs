@@ -30,6 +30,7 @@ pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result
         (differs(up.hosts.map(u64::from), cluster.hosts.into()), "--hosts"),
         (differs(up.cache_size, cluster.cache_size), "--cache-size"),
         (differs(up.capacity_size, cluster.capacity_size), "--capacity-size"),
+        (differs(up.shards.map(u64::from), cluster.shards.into()), "--shards"),
         (differs(up.groups.map(u64::from), cluster.groups.into()), "--groups"),
         (
             differs(up.capacity_per_group.map(u64::from), cluster.capacity_per_group.into()),
@@ -101,11 +102,21 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let mode = if up.processes { Mode::Processes } else { Mode::Threads };
+    let shards = up.shards.unwrap_or(1);
+    let groups = up.groups.unwrap_or(shards);
+    if !groups.is_multiple_of(shards) {
+        return Err(Fail::usage(format!(
+            "{groups} disk groups cannot be dealt out to {shards} shards in equal parts: say a \
+             multiple of {shards} with --groups"
+        ))
+        .into());
+    }
     let cluster = ClusterFile {
         version: 1,
         id: env.random(),
         hosts: up.hosts.unwrap_or(3),
-        groups: up.groups.unwrap_or(1),
+        shards,
+        groups,
         capacity_per_group: up.capacity_per_group.unwrap_or(1),
         cache_size: up.cache_size.unwrap_or(1 << 30),
         capacity_size: up.capacity_size.unwrap_or(4 << 30),
@@ -119,8 +130,9 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
     check_space(layout, &cluster, up)?;
     let mut groups = Vec::new();
     let mut kind = GroupKind::AllFlash;
-    for number in 1..=cluster.hosts {
+    for number in 1..=cluster.hosts * cluster.shards {
         let config = layout.host_config_of(&cluster, number);
+        layout.check_sockets(&config.name)?;
         fs::create_dir_all(layout.host_dir(&config.name))?;
         write_config(&layout.host_config(&config.name), &config)?;
         kind = config.group_kind();
@@ -230,6 +242,7 @@ mod tests {
             version: 1,
             id: 1,
             hosts: 3,
+            shards: 1,
             groups: 1,
             capacity_per_group: 2,
             cache_size: 1 << 30,

@@ -10,7 +10,7 @@
 //! DIR/supervisor.sock    starts and ends hosts
 //! DIR/leash.sock         every host hangs on it: its end is theirs
 //! DIR/directory.redb     the embedded directory, or DIR/etcd/
-//! DIR/hostN/             host.toml, device files, sockets
+//! DIR/hostN/             host.toml, device files, sockets; DIR/hostN.M/ for each shard of several
 //! ```
 
 use crate::config::read_config;
@@ -49,7 +49,10 @@ pub struct ClusterFile {
     pub id: u64,
     /// Number of hosts, named host1, host2, ...
     pub(super) hosts: u32,
-    /// Disk groups per host.
+    /// Shards per host, named host1.1, host1.2, ... where there are several.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub(super) shards: u32,
+    /// Disk groups per host, dealt out to its shards in equal parts.
     pub(super) groups: u32,
     /// Capacity devices per group.
     pub(super) capacity_per_group: u32,
@@ -80,10 +83,40 @@ fn is_all_flash(kind: &ClusterKind) -> bool {
     *kind == ClusterKind::AllFlash
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
 impl ClusterFile {
-    /// The hosts' names.
+    /// The names of the shards of all hosts, by number; of the hosts where each is one shard.
     pub fn host_names(&self) -> Vec<String> {
+        (1..=self.hosts * self.shards).map(|number| self.names(number).0).collect()
+    }
+
+    /// The names of the hosts.
+    pub(super) fn machine_names(&self) -> Vec<String> {
         (1..=self.hosts).map(|number| format!("host{number}")).collect()
+    }
+
+    /// The name of a shard, by its number from 1 on, and that of its host where that has several.
+    fn names(&self, number: u32) -> (String, Option<String>) {
+        let host = format!("host{}", (number - 1) / self.shards + 1);
+        match self.shards {
+            1 => (host, None),
+            many => (format!("{host}.{}", (number - 1) % many + 1), Some(host)),
+        }
+    }
+
+    /// The shards that a name is of: one of them, or all of a host.
+    pub fn shards_of(&self, name: &str) -> Vec<String> {
+        let all = (1..=self.hosts * self.shards).map(|number| self.names(number));
+        let is_meant =
+            |of: &(String, Option<String>)| of.0 == name || of.1.as_deref() == Some(name);
+        all.filter(is_meant).map(|(shard, _)| shard).collect()
     }
 
     /// How large its device files are.
@@ -112,18 +145,20 @@ impl Layout {
         let root = std::path::absolute(folder)
             .with_context(|| format!("'{}' is not a folder's name", folder.display()))?;
         let layout = Self { root };
-        if layout.longest_socket().as_os_str().len() > SOCKET_PATH_MAX {
-            bail!(
-                "the path '{}' is too long for sockets in it: use a folder with a shorter path",
-                layout.root.display()
-            );
-        }
+        layout.check_sockets("host16")?;
         Ok(layout)
     }
 
-    /// The longest path that a socket can have here: that of the last host's gateway to etcd.
-    fn longest_socket(&self) -> PathBuf {
-        self.host_dir("host16").join("directory.sock")
+    /// Whether sockets in the folder of a host have paths that are short enough. The longest one is
+    /// that of its gateway to etcd.
+    pub(super) fn check_sockets(&self, host: &str) -> Result<()> {
+        if self.host_dir(host).join("directory.sock").as_os_str().len() > SOCKET_PATH_MAX {
+            bail!(
+                "the path '{}' is too long for sockets in it: use a folder with a shorter path",
+                self.root.display()
+            );
+        }
+        Ok(())
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -234,13 +269,13 @@ impl Layout {
         Ok(())
     }
 
-    /// The configuration of one host of `cluster`.
+    /// The configuration of one shard of `cluster`, by its number from 1 on.
     pub(super) fn host_config_of(&self, cluster: &ClusterFile, number: u32) -> HostConfig {
-        let name = format!("host{number}");
+        let (name, machine) = cluster.names(number);
         let dir = self.host_dir(&name);
         let file = |leaf: String| dir.join(leaf).display().to_string();
         let socket = |leaf: &str| format!("unix:{}", dir.join(leaf).display());
-        let groups = (0..cluster.groups).map(|group| GroupConfig {
+        let groups = (0..cluster.groups / cluster.shards).map(|group| GroupConfig {
             cache: file(format!("cache{group}.img")),
             capacity: (0..cluster.capacity_per_group)
                 .map(|device| file(format!("capacity{group}-{device}.img")))
@@ -257,6 +292,7 @@ impl Layout {
         HostConfig {
             name,
             id: number,
+            machine,
             cluster: cluster.id,
             peer: socket("peer.sock"),
             nbd: vec![socket("nbd.sock")],
@@ -266,7 +302,7 @@ impl Layout {
             etcd: cluster.etcd(),
             kind: cluster.kind,
             groups,
-            memory: MemoryConfig::for_one_of(cluster.hosts),
+            memory: MemoryConfig::for_one_of(cluster.hosts * cluster.shards),
             tuning: Tuning {
                 magnetic,
                 read_cache_percent: cluster.read_cache_percent.unwrap_or(usual.read_cache_percent),
@@ -291,6 +327,7 @@ mod tests {
             version: 1,
             id: 1,
             hosts: 16,
+            shards: 1,
             groups: 1,
             capacity_per_group: 1,
             cache_size: 0,
@@ -318,6 +355,27 @@ mod tests {
         }
         for socket in [longest.supervisor_socket(), longest.leash_socket()] {
             assert!(socket.as_os_str().len() <= SOCKET_PATH_MAX);
+        }
+    }
+
+    #[test]
+    fn the_shards_of_a_host_share_its_disk_groups() {
+        let layout = Layout::new(Path::new("/d")).expect("a short path");
+        let plain = ClusterFile { hosts: 2, ..cluster(Mode::Threads) };
+        assert_eq!(plain.host_names(), ["host1", "host2"]);
+        let text = serde_json::to_string(&plain).expect("JSON");
+        assert!(!text.contains("shards"), "earlier versions of gabion read the file");
+        let two = ClusterFile { shards: 2, groups: 4, ..plain };
+        let names = ["host1.1", "host1.2", "host2.1", "host2.2"];
+        assert_eq!(two.host_names(), names);
+        assert_eq!(two.shards_of("host2"), names[2..]);
+        assert_eq!(two.shards_of("host1.2"), names[1..2]);
+        assert!(two.shards_of("host3").is_empty() && two.shards_of("host1.3").is_empty());
+        for (number, name) in (1..).zip(names) {
+            let config = layout.host_config_of(&two, number);
+            assert_eq!((config.name.as_str(), config.groups.len()), (name, 2));
+            assert_eq!(config.machine.as_deref(), name.split_once('.').map(|(host, _)| host));
+            assert_eq!(config.check(), Ok(()));
         }
     }
 

@@ -25,7 +25,9 @@ pub fn kill(cli: &Cli, layout: &Layout, host: &str) -> Result<()> {
 pub fn start(cli: &Cli, layout: &Layout, host: &str) -> Result<()> {
     supervise(layout, &Question::Start(host.to_owned()))?;
     let until = Instant::now() + HOST_MAX;
-    while client::status(&layout.control_socket(host)).is_none() {
+    let shards = layout.read()?.map(|cluster| cluster.shards_of(host)).unwrap_or_default();
+    let is_up = |shard: &String| client::status(&layout.control_socket(shard)).is_some();
+    while !shards.iter().all(is_up) {
         if Instant::now() > until {
             let log = layout.log();
             return Err(Fail::failed(format!(

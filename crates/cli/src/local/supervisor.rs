@@ -2,15 +2,16 @@
 //! The process behind `gabion up`: runs the directory and the hosts of a cluster on one machine,
 //! ends and starts single hosts, and takes everything down with itself.
 //!
-//! Every host has a *leash*: a connection to this process. A byte on it asks for a clean stop. When
-//! the connection ends the host ends too, so that no host outlives its supervisor.
+//! Every host hangs on it by a [leash](crate::leash).
 
-use super::keeper::{DirectoryHome, Keeper};
+use super::directory_home::DirectoryHome;
 use super::layout::{ClusterFile, Layout, Mode};
 use crate::Fail;
 use crate::client;
 use crate::config::read_config;
 use crate::daemon::run_host;
+use crate::keeper::Keeper;
+use crate::leash::{Leashes, bind};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,7 +68,6 @@ struct Slot {
 
 struct State {
     hosts: BTreeMap<String, Slot>,
-    leashes: BTreeMap<String, UnixStream>,
     is_down: bool,
 }
 
@@ -75,6 +75,7 @@ struct State {
 pub struct Supervisor {
     layout: Layout,
     cluster: ClusterFile,
+    leashes: Leashes,
     state: Mutex<State>,
     downed: Condvar,
     directory: Mutex<Option<Keeper<DirectoryHome>>>,
@@ -84,21 +85,21 @@ pub struct Supervisor {
 impl Supervisor {
     /// Starts the directory and all hosts; does not wait until they are ready.
     pub fn start(layout: &Layout, cluster: &ClusterFile, lock: File) -> Result<Arc<Self>> {
-        let leash = bind(&layout.leash_socket())?;
+        // This process holds the folder's lock: what is there is that of a dead supervisor.
+        let leashes = Leashes::listen(&layout.leash_socket())?;
         let questions = bind(&layout.supervisor_socket())?;
-        let directory = Keeper::new(DirectoryHome::start(layout, cluster)?);
+        let directory = Keeper::new("the directory", DirectoryHome::start(layout, cluster)?);
         found(layout, cluster)?;
-        let state = State { hosts: BTreeMap::new(), leashes: BTreeMap::new(), is_down: false };
+        let state = State { hosts: BTreeMap::new(), is_down: false };
         let supervisor = Arc::new(Self {
             layout: layout.clone(),
             cluster: cluster.clone(),
+            leashes,
             state: Mutex::new(state),
             downed: Condvar::new(),
             directory: Mutex::new(Some(directory)),
             _lock: lock,
         });
-        let inner = Arc::clone(&supervisor);
-        std::thread::spawn(move || inner.hold_leashes(&leash));
         let inner = Arc::clone(&supervisor);
         std::thread::spawn(move || inner.answer(&questions));
         for name in cluster.host_names() {
@@ -109,16 +110,6 @@ impl Supervisor {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn hold_leashes(&self, listener: &UnixListener) {
-        for stream in listener.incoming().flatten() {
-            let mut name = String::new();
-            let Ok(reader) = stream.try_clone() else { continue };
-            if BufReader::new(reader).read_line(&mut name).is_ok() {
-                self.state().leashes.insert(name.trim().to_owned(), stream);
-            }
-        }
     }
 
     fn answer(self: &Arc<Self>, listener: &UnixListener) {
@@ -148,8 +139,8 @@ impl Supervisor {
     fn carry_out(&self, question: Question) -> SupervisorAnswer {
         let done = match question {
             Question::Ready => return self.readiness(),
-            Question::Kill(host) => self.kill_host(&host),
-            Question::Start(host) => self.check_member(&host).and_then(|()| self.start_host(&host)),
+            Question::Kill(host) => self.kill(&host),
+            Question::Start(host) => self.start_again(&host),
             Question::Down => {
                 self.down();
                 Ok(())
@@ -163,11 +154,13 @@ impl Supervisor {
 
     /// Whether every host that is a member answers and sees all of them up.
     pub fn readiness(&self) -> SupervisorAnswer {
-        if self.state().hosts.len() < self.cluster.hosts as usize {
+        let names = self.cluster.host_names();
+        if self.state().hosts.len() < names.len() {
             return SupervisorAnswer::Waiting; // not all have been started for the first time
         }
-        let names = self.cluster.host_names().into_iter();
-        let (run, ended): (Vec<_>, Vec<_>) = names.partition(|name| self.is_running(name));
+        let members = names.len();
+        let (run, ended): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| self.is_running(name));
         // What was taken out of the cluster does not start, and is not waited for.
         let (mut removed, mut least_up) = (Vec::new(), usize::MAX);
         for name in &run {
@@ -178,7 +171,7 @@ impl Supervisor {
             least_up = least_up.min(up);
             removed = status.removed;
         }
-        let members = (self.cluster.hosts as usize).saturating_sub(removed.len());
+        let members = members.saturating_sub(removed.len());
         match ended.iter().find(|name| !removed.contains(name)) {
             Some(name) => self.why_ended(name),
             None if least_up < members => SupervisorAnswer::Waiting,
@@ -222,15 +215,44 @@ impl Supervisor {
         }
     }
 
-    fn check_name(&self, name: &str) -> Result<()> {
-        if self.cluster.host_names().iter().any(|host| host == name) {
-            return Ok(());
+    /// The shards that a name is of; one at least.
+    fn shards_of(&self, name: &str) -> Result<Vec<String>> {
+        let shards = self.cluster.shards_of(name);
+        if shards.is_empty() {
+            return Err(Fail::failed(format!(
+                "there is no host '{name}': there are {}",
+                self.cluster.host_names().join(", ")
+            ))
+            .into());
         }
-        Err(Fail::failed(format!(
-            "there is no host '{name}': the hosts are {}",
-            self.cluster.host_names().join(", ")
-        ))
-        .into())
+        Ok(shards)
+    }
+
+    /// Ends a host, or one of its shards, at once.
+    fn kill(&self, name: &str) -> Result<()> {
+        let mut running = self.shards_of(name)?;
+        running.retain(|shard| self.is_running(shard));
+        if running.is_empty() {
+            return Err(Fail::failed(format!(
+                "{name} is not running: start it with 'gabion host start {name}'"
+            ))
+            .into());
+        }
+        running.iter().try_for_each(|shard| self.kill_host(shard))
+    }
+
+    /// Starts what does not run of a host, or one of its shards.
+    fn start_again(&self, name: &str) -> Result<()> {
+        let mut ended = self.shards_of(name)?;
+        ended.retain(|shard| !self.is_running(shard));
+        if ended.is_empty() {
+            return Err(Fail::failed(format!("{name} is running already")).into());
+        }
+        for shard in &ended {
+            self.check_member(shard)?;
+            self.start_host(shard)?;
+        }
+        Ok(())
     }
 
     /// Whether the hosts that run know nothing of a removal of this one.
@@ -249,10 +271,6 @@ impl Supervisor {
     }
 
     fn start_host(&self, name: &str) -> Result<()> {
-        self.check_name(name)?;
-        if self.is_running(name) {
-            return Err(Fail::failed(format!("{name} is running already")).into());
-        }
         let leash = self.layout.leash_socket().display().to_string();
         let runner = match self.cluster.mode {
             Mode::Threads => {
@@ -282,19 +300,12 @@ impl Supervisor {
     }
 
     fn kill_host(&self, name: &str) -> Result<()> {
-        self.check_name(name)?;
-        if !self.is_running(name) {
-            return Err(Fail::failed(format!(
-                "{name} is not running: start it with 'gabion host start {name}'"
-            ))
-            .into());
-        }
         let mut state = self.state();
         if let Some(Slot { runner: Some(Runner::Process(child)), .. }) = state.hosts.get_mut(name) {
             child.kill().context("cannot kill the process")?;
         }
-        state.leashes.remove(name);
         drop(state);
+        self.leashes.cut(name);
         self.wait_for_end(name, Instant::now() + STOP_MAX)
     }
 
@@ -310,13 +321,7 @@ impl Supervisor {
 
     /// Ends every host cleanly, then the directory.
     pub fn down(&self) {
-        {
-            let mut state = self.state();
-            for leash in state.leashes.values_mut() {
-                // A host that is gone cannot be told, and need not be.
-                let _ = leash.write_all(b"s");
-            }
-        }
+        self.leashes.stop_all();
         let until = Instant::now() + STOP_MAX;
         for name in self.cluster.host_names() {
             if self.wait_for_end(&name, until).is_err() {
@@ -376,10 +381,4 @@ fn found(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     drop(gateway);
     std::fs::remove_file(layout.founding())?;
     Ok(())
-}
-
-fn bind(path: &std::path::Path) -> Result<UnixListener> {
-    // This process holds the folder's lock, so an old socket there is that of a dead supervisor.
-    let _ = std::fs::remove_file(path);
-    UnixListener::bind(path).with_context(|| format!("cannot listen at '{}'", path.display()))
 }

@@ -166,7 +166,8 @@ fn wait_ready(mut look: impl FnMut() -> Result<SupervisorAnswer>) -> Result<()> 
 fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     if cli.output == Output::Json {
         let summary = serde_json::json!({
-            "data": layout.root(), "hosts": cluster.host_names(), "mode": cluster.mode,
+            "data": layout.root(), "hosts": cluster.machine_names(), "shards": cluster.host_names(),
+            "mode": cluster.mode,
         });
         say!("{summary}");
         return Ok(());

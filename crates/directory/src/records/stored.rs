@@ -6,7 +6,7 @@ use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::keys::parse_hex;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, FORMAT_NO_REBALANCE,
+    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MACHINE, FORMAT_MEMBERS, FORMAT_NO_REBALANCE,
     FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT, GroupRecord, HostRecord, ObjectRecord,
     OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, ensure,
 };
@@ -101,6 +101,9 @@ struct Host {
     peer_address: String,
     nbd_uri: String,
     groups: Vec<Group>,
+    /// In format 2; else not there.
+    #[serde(default, rename = "host", skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -243,6 +246,19 @@ impl Stored for Settings {
     }
 }
 
+impl Stored for Host {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_MACHINE];
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        let is_shared = self.format == FORMAT_MACHINE;
+        ensure(self.machine.is_some() == is_shared, "host", OTHER_FORMAT)
+    }
+}
+
 impl Stored for Object {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY, FORMAT_MEMBERS];
 
@@ -274,7 +290,7 @@ macro_rules! of_one_format {
     )*};
 }
 
-of_one_format!(Host, RemovedHost, Alive, Deleted);
+of_one_format!(RemovedHost, Alive, Deleted);
 
 macro_rules! codec {
     ($record:ident, $stored:ident) => {
@@ -372,12 +388,13 @@ impl From<&HostRecord> for Host {
     fn from(r: &HostRecord) -> Self {
         let group = |g: &GroupRecord| Group { id: Hex(g.id.0), capacity_bytes: g.capacity_bytes };
         Self {
-            format: FORMAT,
+            format: if r.machine.is_some() { FORMAT_MACHINE } else { FORMAT },
             id: r.id.0,
             name: r.name.clone(),
             peer_address: r.peer_address.clone(),
             nbd_uri: r.nbd_uri.clone(),
             groups: r.groups.iter().map(group).collect(),
+            machine: r.machine.clone(),
         }
     }
 }
@@ -392,6 +409,7 @@ impl From<Host> for HostRecord {
             peer_address: s.peer_address,
             nbd_uri: s.nbd_uri,
             groups: s.groups.into_iter().map(group).collect(),
+            machine: s.machine,
         }
     }
 }

@@ -121,7 +121,12 @@ fn host() -> HostRecord {
         peer_address: "tcp:10.0.0.1:7000".to_owned(),
         nbd_uri: "nbd://10.0.0.1/".to_owned(),
         groups: vec![GroupRecord { id: GroupId(0xABCD), capacity_bytes: 1 << 40 }],
+        machine: None,
     }
+}
+
+fn shard() -> HostRecord {
+    HostRecord { name: "ah1.2".to_owned(), machine: Some("ah1".to_owned()), ..host() }
 }
 
 const OBJECT_JSON: &str = include_str!("../../fixtures/object-1.json");
@@ -137,6 +142,7 @@ const TRASHED_JSON: &str = include_str!("../../fixtures/volume-7.json");
 const POLICY_JSON: &str = include_str!("../../fixtures/policy-1.json");
 const LIMITED_POLICY_JSON: &str = include_str!("../../fixtures/policy-2.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
+const SHARD_JSON: &str = include_str!("../../fixtures/host-2.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
@@ -183,6 +189,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (policy().encode(), POLICY_JSON),
         (limited_policy().encode(), LIMITED_POLICY_JSON),
         (host().encode(), HOST_JSON),
+        (shard().encode(), SHARD_JSON),
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),
         (hybrid.encode(), HYBRID_JSON),
@@ -202,6 +209,8 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(VolumeRecord::decode(RESERVED_JSON.as_bytes()).unwrap(), reserved_volume());
     assert_eq!(VolumeRecord::decode(EXCLUSIVE_JSON.as_bytes()).unwrap(), exclusive_volume());
     assert_eq!(HostRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
+    assert_eq!(HostRecord::decode(SHARD_JSON.as_bytes()).unwrap(), shard());
+    assert_eq!((shard().machine(), host().machine()), ("ah1", "ah1"));
     assert_eq!(DeletedRecord::decode(DELETED_JSON.as_bytes()).unwrap(), deleted);
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
@@ -448,6 +457,10 @@ fn what_is_not_exactly_a_record_is_refused() {
     assert_refused(REMOVED_JSON, RemovedHostRecord::decode, "\"ah1\"", "\"\"");
     assert_refused(HOST_JSON, HostRecord::decode, "tcp:", "udp:");
     assert_refused(HOST_JSON, HostRecord::decode, "\"id\":31", "\"id\":0");
+    for (from, to) in [("\"ah1\"", "\"\""), ("\"ah1\"", "\"ah1.2\""), ("format\":2", "format\":1")]
+    {
+        assert_refused(SHARD_JSON, HostRecord::decode, from, to);
+    }
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, "\"c1\"", "\"0\"");
     let edits = [("hybrid", "all-flash"), ("hybrid", "tape"), ("\"format\":2", "\"format\":1")];
     for (from, to) in edits {

@@ -51,6 +51,7 @@ fn config() -> HostConfig {
     HostConfig {
         name: "host1".to_owned(),
         id: 1,
+        machine: None,
         cluster: CLUSTER,
         peer: "tcp:10.0.0.1:7000".to_owned(),
         nbd: vec!["unix:/nbd.sock".to_owned()],
@@ -279,6 +280,7 @@ async fn join(env: &Env) {
         peer_address: "tcp:10.0.0.2:7000".to_owned(),
         nbd_uri: String::new(),
         groups: vec![GroupRecord { id: GroupId(2), capacity_bytes: 1 << 40 }],
+        machine: None,
     };
     let alive = AliveRecord { incarnation: Incarnation(1), free_bytes: 1 << 40 };
     let put = Transaction::new()

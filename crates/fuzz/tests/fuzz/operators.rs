@@ -21,6 +21,7 @@ fn sample() -> HostConfig {
     HostConfig {
         name: "host1".to_owned(),
         id: 1,
+        machine: None,
         cluster: 1,
         peer: "tcp:10.0.0.1:7070".to_owned(),
         nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],

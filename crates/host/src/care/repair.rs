@@ -22,8 +22,8 @@ mod tests;
 use crate::cluster::room::Rooms;
 use crate::cluster::view::View;
 use crate::storage::Storage;
-use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
-use directory::{ComponentState, Directory, ObjectRecord, OwnerRecord};
+use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Set};
+use directory::{ComponentState, Directory, HostRecord, ObjectRecord, OwnerRecord};
 use diskgroup::DiskGroup;
 use env::Env;
 pub(crate) use leaving::{has_place, is_to_leave, is_too_close, left_without};
@@ -143,15 +143,21 @@ impl RepairsInner {
     fn facts(&self) -> (Facts, Vec<ObjectRecord>) {
         let hosts = self.view.hosts();
         let run = |host: HostId| Some((host, self.view.alive(host)?.incarnation));
-        let alive = hosts.iter().filter_map(|host| run(host.id)).collect();
+        let alive: Map<HostId, Incarnation> =
+            hosts.iter().filter_map(|host| run(host.id)).collect();
+        let machines: Set<&str> = hosts.iter().map(HostRecord::machine).collect();
+        let is_up = |host: &&HostRecord| alive.contains_key(&host.id);
+        let up: Set<&str> = hosts.iter().filter(is_up).map(HostRecord::machine).collect();
+        let (machines, machines_missing) = (machines.len(), machines.difference(&up).count());
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
-        let (hosts, removed, wanted) = (hosts.len(), self.view.removed(), self.view.wanted());
+        let (removed, wanted) = (self.view.removed(), self.view.wanted());
         let mut facts = Facts {
             now,
             delay,
             alive,
-            hosts,
+            machines,
+            machines_missing,
             removed,
             rooms,
             wanted,

@@ -254,6 +254,7 @@ mod tests {
             peer_address: "tcp:10.0.0.1:7070".to_owned(),
             nbd_uri: String::new(),
             groups: vec![GroupRecord { id: GroupId(group), capacity_bytes: 1 }],
+            machine: None,
         };
         for seed in 0..30 {
             let (first, old, new) = (record(1), record(2), record(3));

@@ -49,21 +49,31 @@ pub async fn cluster_kind(
     Ok(Some(record.map_err(|_| RegisterError::Malformed(key))?.kind))
 }
 
-/// Makes the cluster, of the kind `new`, or finds it, and takes the next host number for `name`.
-/// Returns the cluster's id and the number. Nothing changes when it fails.
+/// What enters a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMember {
+    /// Its name; nobody else's in the cluster.
+    pub name: String,
+    /// The machine that it shares with others; see [`HostRecord::machine`].
+    pub machine: Option<String>,
+    /// Where its peer port is.
+    pub peer_address: String,
+}
+
+/// Makes the cluster, of the kind `new`, or finds it, and takes the next host numbers for
+/// `members`. Returns the cluster's id and the first number. Nothing changes when it fails.
 ///
 /// # Errors
 /// [`RegisterError`].
 pub async fn register(
     env: &Env,
     directory: Address,
-    name: &str,
-    peer_address: &str,
+    members: &[NewMember],
     new: Option<ClusterKind>,
 ) -> Result<(u64, u32), RegisterError> {
     let directory = Directory::connect(env, directory);
     for _ in 0..ATTEMPTS_MAX {
-        if let Some(registered) = attempt(env, &directory, name, peer_address, new).await? {
+        if let Some(registered) = attempt(env, &directory, members, new).await? {
             return Ok(registered);
         }
     }
@@ -101,8 +111,7 @@ pub async fn found(
 async fn attempt(
     env: &Env,
     directory: &Directory,
-    name: &str,
-    peer_address: &str,
+    members: &[NewMember],
     new: Option<ClusterKind>,
 ) -> Result<Option<(u64, u32)>, RegisterError> {
     let key = directory::cluster_key();
@@ -126,7 +135,7 @@ async fn attempt(
         let Ok(host) = HostRecord::decode(&entry.value) else {
             return Err(RegisterError::Malformed(key));
         };
-        if host.name == name {
+        if let Some(name) = members.iter().find_map(|member| name_taken(member, &host)) {
             return Err(RegisterError::NameTaken(name.to_owned()));
         }
         last = last.max(host.id.0);
@@ -137,19 +146,31 @@ async fn attempt(
         };
         last = last.max(id.0);
     }
-    let id = HostId(last + 1);
-    let record = HostRecord {
-        id,
-        name: name.to_owned(),
-        peer_address: peer_address.to_owned(),
-        nbd_uri: String::new(),
-        groups: Vec::new(),
-    };
-    let key = directory::host_key(id);
-    transaction.compare.push((key.clone(), Expect::Absent));
-    transaction.puts.push((key, record.encode(), None));
+    let first = last + 1;
+    for (number, member) in (first..).zip(members) {
+        let record = HostRecord {
+            id: HostId(number),
+            name: member.name.clone(),
+            peer_address: member.peer_address.clone(),
+            nbd_uri: String::new(),
+            groups: Vec::new(),
+            machine: member.machine.clone(),
+        };
+        let key = directory::host_key(record.id);
+        transaction.compare.push((key.clone(), Expect::Absent));
+        transaction.puts.push((key, record.encode(), None));
+    }
     let won = directory.transact(transaction).await?.succeeded;
-    Ok(won.then_some((cluster.id, id.0)))
+    Ok(won.then_some((cluster.id, first)))
+}
+
+/// The name of a new member that means something else already.
+fn name_taken<'a>(new: &'a NewMember, host: &HostRecord) -> Option<&'a str> {
+    let is_taken = |name: &str| host.name == name || host.machine() == name;
+    let machine = new.machine.as_deref();
+    // Another shard of the same machine may come later.
+    let machine = machine.filter(|machine| host.machine.as_deref() != Some(machine));
+    [Some(new.name.as_str()), machine].into_iter().flatten().find(|name| is_taken(name))
 }
 
 #[cfg(test)]
@@ -158,12 +179,39 @@ mod tests {
     use crate::simulated::{address, with_directory};
     use directory::RemovedHostRecord;
 
+    fn member(name: &str, machine: Option<&str>) -> NewMember {
+        let peer_address = "tcp:10.0.0.1:7070".to_owned();
+        NewMember { name: name.to_owned(), machine: machine.map(str::to_owned), peer_address }
+    }
+
+    #[test]
+    fn the_shards_of_a_host_enter_together_and_a_name_means_one_thing() {
+        with_directory(|env, directory| async move {
+            let enter = async |names: &[(&str, Option<&str>)], new| {
+                let members: Vec<_> = names.iter().map(|(name, m)| member(name, *m)).collect();
+                let entered = register(&env, address(), &members, new).await;
+                entered.map(|(_, number)| number).map_err(|error| error.to_string())
+            };
+            let two = [("a.1", Some("a")), ("a.2", Some("a"))];
+            assert_eq!(enter(&two, Some(ClusterKind::AllFlash)).await, Ok(1));
+            assert_eq!(enter(&[("b", None)], None).await, Ok(3));
+            let wrong = [("a", None), ("a.1", None), ("a", Some("c")), ("b.1", Some("b"))];
+            for wrong in wrong {
+                let error = enter(&[("z", None), wrong], None).await.expect_err("it is taken");
+                assert!(error.contains("already: choose another"), "{error}");
+            }
+            let key = directory::host_key(HostId(4));
+            assert_eq!(directory.get(&key).await.expect("it answers"), None, "all or none");
+            assert_eq!(enter(&[("a.3", Some("a"))], None).await, Ok(4), "one more of a host");
+        });
+    }
+
     #[test]
     fn the_number_of_a_host_that_was_taken_out_is_given_to_nobody() {
         with_directory(|env, directory| async move {
-            let enter = async |name: &'static str, new| {
-                let peer = "tcp:10.0.0.1:7070";
-                register(&env, address(), name, peer, new).await.expect("it enters").1
+            let enter = async |name: &str, new| {
+                let members = [member(name, None)];
+                register(&env, address(), &members, new).await.expect("it enters").1
             };
             assert_eq!(enter("a", Some(ClusterKind::AllFlash)).await, 1);
             assert_eq!(enter("b", None).await, 2);

@@ -87,8 +87,8 @@ impl Rooms {
         Self { free: free.collect(), domains }
     }
 
-    /// Where another component of `object` goes: to `target`, or else to a host as far away from
-    /// the others as there is, of these to the one with most room. Never to one that has a
+    /// Where another component of `object` goes: to a host of `targets`, or else of all, as far away
+    /// from the others as there is, of these to the one with most room. Never to one that has a
     /// component, or that counts as one with a host that has; the component that is `leaving` its
     /// host does not matter then. What goes there is taken off its room.
     ///
@@ -98,15 +98,16 @@ impl Rooms {
         &mut self,
         object: &ObjectRecord,
         leaving: Option<ComponentId>,
-        target: Option<HostId>,
+        targets: Option<&[HostId]>,
     ) -> Result<HostId, NoPlace> {
         let free = &self.free;
         let has_one = |host: HostId| object.components.iter().any(|one| one.host == host);
         let stay = object.components.iter().filter(|one| Some(one.id) != leaving);
         let stay: Vec<HostId> = stay.map(|one| one.host).collect();
         let hosts = free.iter().map(|(host, room)| (*host, *room));
-        let asked = target.map(|host| (host, free.get(&host).copied().unwrap_or(0)));
-        let able = hosts.filter(|_| target.is_none()).chain(asked);
+        let room = |host: &HostId| (*host, free.get(host).copied().unwrap_or(0));
+        let asked = targets.unwrap_or_default().iter().map(room);
+        let able = hosts.filter(|_| targets.is_none()).chain(asked);
         let able: Vec<_> = able.filter(|(host, _)| !has_one(*host)).collect();
         let apart = able.iter().filter(|(host, _)| self.shares(&stay, *host).is_none());
         let worth = apart.map(|(host, room)| self.preference(&stay, *host, *room));
@@ -159,7 +160,9 @@ mod tests {
         let object = object(1, VolumeId(1), copies);
         let room = [(HostId(1), 90_000), (HostId(2), 8_000), (HostId(3), 9_000)];
         let mut rooms = Rooms::with(room.into_iter(), HostDomains::default());
-        let mut take = |target: Option<u32>| rooms.take(&object, None, target.map(HostId));
+        let mut take = |target: Option<u32>| {
+            rooms.take(&object, None, target.map(|host| vec![HostId(host)]).as_deref())
+        };
         assert_eq!(take(None), Ok(HostId(3)));
         assert_eq!(take(None), Ok(HostId(2)), "its room was taken");
         assert_eq!(take(Some(1)), Err(NoPlace::NoHost), "it has one");
@@ -182,7 +185,11 @@ mod tests {
         let take = |hosts: &[u32], leaving: Option<u64>, target: Option<u32>| {
             let room = hosts.iter().map(|host| (HostId(*host), u64::from(*host) << 40));
             let mut rooms = Rooms::with(room, domains.clone());
-            rooms.take(&object, leaving.map(ComponentId), target.map(HostId))
+            rooms.take(
+                &object,
+                leaving.map(ComponentId),
+                target.map(|host| vec![HostId(host)]).as_deref(),
+            )
         };
         assert_eq!(take(&[1, 2, 3, 4, 5], None, None), Ok(HostId(3)));
         assert_eq!(take(&[1, 2, 4, 5], None, None), Err(NoPlace::DomainsTaken));

@@ -119,10 +119,12 @@ impl<K: Ord, R: Clone> Held<K, R> {
     }
 }
 
-/// The domains of a record, by host.
-pub fn host_domains(record: &DomainsRecord) -> HostDomains {
+/// Which hosts count as one: by the domains of a record, and by their machines.
+pub fn host_domains(record: &DomainsRecord, hosts: &[HostRecord]) -> HostDomains {
     let members = record.members.iter().map(|member| member.host);
-    HostDomains::new(members.map(|host| (host, record.path(host))))
+    let paths = members.map(|host| (host, record.path(host)));
+    let on_one = hosts.iter().filter_map(|host| Some((host.id, host.machine.clone()?)));
+    HostDomains::on_machines(paths, on_one)
 }
 
 impl View {
@@ -154,10 +156,15 @@ impl View {
         }
         if key.starts_with(directory::HOST_PREFIX) {
             let id = directory::parse_host_key(key);
+            let machine = || inner.hosts.get(id.as_ref()?).and_then(|record| record.machine);
+            let before = machine();
             let decode = |value: &_| HostRecord::decode(value).map(|record| (record.id, record));
             let Ok(record) = inner.hosts.put(id.as_ref(), value, decode) else {
                 return malformed();
             };
+            if record.machine != before {
+                self.find_host_domains();
+            }
             return Some(ObjectChange::Host(record, entry.revision));
         }
         if key.starts_with(directory::REMOVED_PREFIX) {
@@ -229,6 +236,7 @@ impl View {
         }
         if let Some(id) = directory::parse_host_key(key) {
             self.0.hosts.remove(&id);
+            self.find_host_domains();
             return None;
         }
         if let Some(id) = directory::parse_removed_key(key) {
@@ -302,6 +310,13 @@ impl View {
     /// All hosts, by number.
     pub fn hosts(&self) -> Vec<HostRecord> {
         self.0.hosts.all()
+    }
+
+    /// The hosts of a machine, by number.
+    pub fn hosts_of(&self, machine: &str) -> Vec<HostRecord> {
+        let mut hosts = self.hosts();
+        hosts.retain(|host| host.machine() == machine);
+        hosts
     }
 
     /// All objects, by id.
@@ -438,8 +453,14 @@ impl View {
     }
 
     fn set_domains(&self, record: Option<DomainsRecord>) {
-        self.0.host_domains.replace(record.as_ref().map(host_domains).unwrap_or_default());
         self.0.domains.replace(record);
+        self.find_host_domains();
+    }
+
+    /// To be called when domains or hosts changed.
+    fn find_host_domains(&self) {
+        let found = host_domains(&self.domains(), &self.hosts());
+        self.0.host_domains.replace(found);
     }
 
     /// Hosts that may take another component, with these in maintenance.

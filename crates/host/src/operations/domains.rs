@@ -8,7 +8,7 @@
 use super::{Operations, Outcome, failed, usage};
 use crate::care::repair::{has_place, is_too_close};
 use crate::cluster::view::host_domains;
-use base::{HostId, Map, ObjectId};
+use base::{HostId, Map, ObjectId, Set};
 use directory::{
     DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainsRecord, Expect, FaultDomain,
     domains_key,
@@ -104,8 +104,14 @@ impl Operations {
         domain: Option<&str>,
         check_only: bool,
     ) -> Outcome<DomainsReport> {
-        let members = hosts.iter().map(|host| self.member(host).map(|host| host.id));
-        let members: Vec<HostId> = members.collect::<Outcome<_>>()?;
+        let mut members: Set<HostId> = Set::new();
+        for name in hosts {
+            for host in self.members(name)? {
+                // A machine is in one place.
+                let all = self.view.hosts_of(host.machine());
+                members.extend(all.into_iter().map(|host| host.id));
+            }
+        }
         if members.is_empty() {
             return Err(usage("name the hosts: see 'gabion host list'"));
         }
@@ -196,7 +202,7 @@ impl Operations {
 
     /// Adds to a report the copies that are in one domain with another copy.
     fn with_close_copies(&self, record: &DomainsRecord, report: DomainsReport) -> DomainsReport {
-        let domains = host_domains(record);
+        let domains = host_domains(record, &self.view.hosts());
         let is_up = |host: HostId| self.view.alive(host).is_some();
         let takers = self.view.takers(&self.view.maintenance());
         let mut report = report;

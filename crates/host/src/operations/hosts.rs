@@ -20,12 +20,12 @@ use tracing::warn;
 /// Volumes that are named in a refusal.
 const NAMED_MAX: usize = 8;
 
-/// What a host has in the directory's records.
+/// What hosts have in the directory's records.
 #[derive(Default)]
 struct Holding {
     /// Copies.
     copies: u64,
-    /// Objects of which it has one.
+    /// Objects of which they have one.
     some: Set<ObjectId>,
     /// Objects of which no other member has a whole one.
     only: Set<ObjectId>,
@@ -46,18 +46,20 @@ pub(super) fn named(mut names: Vec<String>) -> String {
 }
 
 impl Operations {
-    /// Takes a host that is down out of the cluster; one that has copies only where `is_lost` says
-    /// that they are gone for good.
+    /// Takes a host that is down out of the cluster, with all its shards; one that has copies only
+    /// where `is_lost` says that they are gone for good.
     pub(super) async fn remove_host(&self, name: &str, is_lost: bool) -> Outcome<RemovalReport> {
-        let HostRecord { id, .. } = self.member(name)?;
-        let is_heard = self.seen.host(id) == Answers::Yes;
-        if is_heard || self.view.alive(id).is_some() {
+        let members = self.members(name)?;
+        let ids: Vec<HostId> = members.iter().map(|host| host.id).collect();
+        let is_there =
+            |id: HostId| self.seen.host(id) == Answers::Yes || self.view.alive(id).is_some();
+        if ids.iter().any(|id| is_there(*id)) {
             return Err(failed(format!(
                 "{name} is up: end its daemon first (systemctl disable --now gabion on that \
                  machine), and try again some seconds later"
             )));
         }
-        let holding = self.holding(id).await?;
+        let holding = self.holding(&ids).await?;
         if !holding.only.is_empty() {
             return Err(failed(format!(
                 "{name} has the only whole copy of {}, which would be lost: start it again, and \
@@ -74,16 +76,19 @@ impl Operations {
                 self.volumes_with(&holding.some).await?
             )));
         }
-        self.put_removed(id, name).await?;
-        self.forget_orphans(id).await;
+        for host in &members {
+            self.put_removed(host.id, &host.name).await?;
+            self.forget_orphans(host.id).await;
+        }
         Ok(RemovalReport { host: name.to_owned(), copies: holding.copies })
     }
 
-    async fn holding(&self, host: HostId) -> Outcome<Holding> {
+    /// What these hosts have together.
+    async fn holding(&self, hosts: &[HostId]) -> Outcome<Holding> {
         let members: Set<HostId> = self.view.hosts().into_iter().map(|host| host.id).collect();
         let mut holding = Holding::default();
         for record in self.all_objects().await? {
-            let here = record.components.iter().filter(|one| one.host == host);
+            let here = record.components.iter().filter(|one| hosts.contains(&one.host));
             let copies: u64 = here.map(|_| 1).sum();
             if copies == 0 {
                 continue;
@@ -94,7 +99,8 @@ impl Operations {
             let is_elsewhere = record
                 .components
                 .iter()
-                .any(|one| is_whole(one.state) && one.host != host && members.contains(&one.host));
+                .filter(|one| !hosts.contains(&one.host) && members.contains(&one.host))
+                .any(|one| is_whole(one.state));
             if !is_elsewhere {
                 holding.only.insert(record.id);
             }
@@ -102,15 +108,21 @@ impl Operations {
         Ok(holding)
     }
 
-    /// The host of this name.
-    pub(crate) fn member(&self, name: &str) -> Outcome<HostRecord> {
+    /// What a name is of: one shard of a host, or all of a host, by number. There is one at least.
+    pub(crate) fn members(&self, name: &str) -> Outcome<Vec<HostRecord>> {
         placement::check_name(name)
             .map_err(|_| usage(format!("'{name}' is not a host's name: see 'gabion host list'")))?;
-        let host = self.view.hosts().into_iter().find(|host| host.name == name);
-        host.ok_or_else(|| match self.view.is_removed(name) {
-            true => failed(format!("{name} was taken out of the cluster already")),
-            false => failed(format!("there is no host '{name}': see 'gabion host list'")),
-        })
+        let all = self.view.hosts();
+        if let Some(one) = all.into_iter().find(|host| host.name == name) {
+            return Ok(vec![one]);
+        }
+        match self.view.hosts_of(name) {
+            members if !members.is_empty() => Ok(members),
+            _ if self.view.is_removed(name) => {
+                Err(failed(format!("{name} was taken out of the cluster already")))
+            }
+            _ => Err(failed(format!("there is no host '{name}': see 'gabion host list'"))),
+        }
     }
 
     /// The records of all objects, as the directory has them now.

@@ -35,10 +35,11 @@ impl Operations {
         name: &str,
         mode: Option<MaintenanceMode>,
     ) -> Outcome<MaintenanceReport> {
-        let host = self.member(name)?;
+        let members = self.members(name)?;
         let maintenance = self.view.maintenance();
-        let mode = mode.or(maintenance.mode(host.id)).unwrap_or_default();
-        Ok(self.maintenance_report(&self.view.objects(), &maintenance, &host, mode))
+        let entered = members.iter().find_map(|host| maintenance.mode(host.id));
+        let stop = Stop { name, members: &members, mode: mode.or(entered).unwrap_or_default() };
+        Ok(self.maintenance_report(&self.view.objects(), &maintenance, &stop))
     }
 
     /// How far a host in maintenance is; the volumes are left out.
@@ -46,7 +47,8 @@ impl Operations {
         let maintenance = self.view.maintenance();
         let mode = maintenance.mode(host.id)?;
         let objects = self.view.objects();
-        let report = self.maintenance_report(&objects, &maintenance, host, mode);
+        let stop = Stop { name: &host.name, members: std::slice::from_ref(host), mode };
+        let report = self.maintenance_report(&objects, &maintenance, &stop);
         Some(MaintenanceReport { volumes: Vec::new(), ..report })
     }
 
@@ -56,15 +58,16 @@ impl Operations {
         name: &str,
         mode: MaintenanceMode,
     ) -> Outcome<MaintenanceReport> {
-        let host = self.member(name)?;
-        if self.view.alive(host.id).is_none() {
+        let members = self.members(name)?;
+        if members.iter().all(|host| self.view.alive(host.id).is_none()) {
             return Err(failed(format!(
                 "{name} is down: what it has is made again elsewhere after the repair delay, or by \
                  'gabion repair now'; if it is gone for good, 'gabion host remove {name} --lost'"
             )));
         }
         let (before, expect) = self.maintenance_entry().await?;
-        let report = self.maintenance_report(&self.all_objects().await?, &before, &host, mode);
+        let stop = Stop { name, members: &members, mode };
+        let report = self.maintenance_report(&self.all_objects().await?, &before, &stop);
         if let Some(why) = report.obstacles.first() {
             let more = match report.obstacles.len() {
                 1 => String::new(),
@@ -72,11 +75,11 @@ impl Operations {
             };
             return Err(failed(format!("{name} did not enter maintenance: {why}{more}")));
         }
-        let after = before.with(host.id, Some(mode));
+        let after = stop.begun(&before);
         if after.check().is_err() {
             return Err(failed(format!(
-                "{MAINTENANCE_MAX} hosts are in maintenance, the most that can be: end that of \
-                 another one ('gabion host maintenance exit')"
+                "{MAINTENANCE_MAX} shards of hosts are in maintenance, the most that can be: end \
+                 that of another host ('gabion host maintenance exit')"
             )));
         }
         self.put_maintenance(&after, expect, name).await?;
@@ -85,14 +88,16 @@ impl Operations {
 
     /// A host takes part as before. What is on its way to others stays where it is.
     async fn exit_maintenance(&self, name: &str) -> Outcome<MaintenanceReport> {
-        let host = self.member(name)?;
+        let members = self.members(name)?;
         let (before, expect) = self.maintenance_entry().await?;
-        let Some(mode) = before.mode(host.id) else {
+        let Some(mode) = members.iter().find_map(|host| before.mode(host.id)) else {
             return Err(failed(format!("{name} is not in maintenance: see 'gabion host list'")));
         };
-        let after = before.with(host.id, None);
+        let without = |all: MaintenanceRecord, host: &HostRecord| all.with(host.id, None);
+        let after = members.iter().fold(before, without);
         self.put_maintenance(&after, expect, name).await?;
-        Ok(self.maintenance_report(&self.view.objects(), &after, &host, mode))
+        let stop = Stop { name, members: &members, mode };
+        Ok(self.maintenance_report(&self.view.objects(), &after, &stop))
     }
 
     /// The record as the directory has it now, without hosts that are no members any more.
@@ -124,29 +129,49 @@ impl Operations {
         &self,
         objects: &[ObjectRecord],
         maintenance: &MaintenanceRecord,
-        host: &HostRecord,
-        mode: MaintenanceMode,
+        stop: &Stop<'_>,
     ) -> MaintenanceReport {
-        let entered = maintenance.mode(host.id) == Some(mode);
-        let maintenance = maintenance.with(host.id, Some(mode));
+        let Stop { name, members, mode } = *stop;
+        let stopped: Vec<HostId> = members.iter().map(|host| host.id).collect();
+        let entered = stopped.iter().all(|host| maintenance.mode(*host) == Some(mode));
+        let maintenance = stop.begun(maintenance);
         let takers = self.view.takers(&maintenance);
         let up = self.view.hosts().into_iter().map(|one| one.id);
         let up: Vec<HostId> = up.filter(|one| self.view.alive(*one).is_some()).collect();
         let free = |host: HostId| self.view.alive(host).map_or(0, |alive| alive.free_bytes);
-        let capacity = host.capacity_bytes();
+        let used = |host: &HostRecord| host.capacity_bytes().saturating_sub(free(host.id));
+        let are_up = stopped.iter().all(|host| up.contains(host));
+        let capacity: u64 = members.iter().map(HostRecord::capacity_bytes).sum();
         let mut report = MaintenanceReport {
             entered,
-            used_bytes: up.contains(&host.id).then(|| capacity.saturating_sub(free(host.id))),
+            used_bytes: are_up.then(|| members.iter().map(used).sum()),
             free_bytes: takers.iter().map(|host| free(*host)).sum(),
-            ..MaintenanceReport::new(&host.name, mode)
+            ..MaintenanceReport::new(name, mode)
         };
         let untold_bytes = capacity / ROOM_PART;
         let domains = self.view.host_domains();
-        let situation = Situation { host: host.id, maintenance, up, takers, domains, untold_bytes };
+        let situation = Situation { stopped, maintenance, mode, up, takers, domains, untold_bytes };
         situation.add_all(objects, &self.view.volumes(), &mut report);
         let is_empty = mode != MaintenanceMode::FullEvacuation || report.to_delete == 0;
         report.ready = report.to_move == 0 && is_empty && report.obstacles.is_empty();
         base::hit_if(report.ready && entered, base::Probe::MaintenanceReady);
         report
+    }
+}
+
+/// A host that is to be stopped, or one of its shards.
+#[derive(Clone, Copy)]
+struct Stop<'a> {
+    name: &'a str,
+    /// One at least.
+    members: &'a [HostRecord],
+    mode: MaintenanceMode,
+}
+
+impl Stop<'_> {
+    /// The same with all of it in maintenance.
+    fn begun(&self, maintenance: &MaintenanceRecord) -> MaintenanceRecord {
+        let with = |all: MaintenanceRecord, host: &HostRecord| all.with(host.id, Some(self.mode));
+        self.members.iter().fold(maintenance.clone(), with)
     }
 }

@@ -101,16 +101,22 @@ impl Operations {
 
     /// The host whose components would find no place on the others, with `more_bytes` more taken.
     pub(super) fn not_rebuilt(&self, more_bytes: u64) -> Option<String> {
-        let hosts = self.view.hosts().into_iter().filter_map(|host| {
-            let free_bytes = self.view.alive(host.id)?.free_bytes;
+        let mut spaces: Map<String, HostSpace> = Map::new();
+        for host in self.view.hosts() {
+            let Some(alive) = self.view.alive(host.id) else { continue };
+            let free_bytes = alive.free_bytes;
             let used_bytes = host.capacity_bytes().saturating_sub(free_bytes);
-            Some(HostSpace { host: host.id, used_bytes, free_bytes })
-        });
-        let hosts: Vec<HostSpace> = hosts.collect();
+            let space = HostSpace { host: host.id, used_bytes, free_bytes };
+            // What takes one shard of a host away may take all of them.
+            let sum = spaces.get(host.machine()).map_or(space, |sum| sum.with(space));
+            spaces.insert(host.machine().to_owned(), sum);
+        }
+        let hosts: Vec<HostSpace> = spaces.values().copied().collect();
         placement::not_rebuilt(&hosts, more_bytes).map(|one| {
+            let name = spaces.iter().find(|(_, space)| space.host == one.host);
             format!(
                 "{} has {}, and {} would be free on the others",
-                self.view.host_name(one.host),
+                name.map_or("a host", |(name, _)| name),
                 format_size(one.needed_bytes),
                 format_size(one.free_bytes)
             )

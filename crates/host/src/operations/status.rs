@@ -3,13 +3,14 @@
 
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
-use base::{HostId, VolumeId};
-use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
+use base::{HostId, Set, VolumeId};
+use directory::{ComponentRecord, ComponentState, HostRecord, ObjectRecord, VolumeRecord};
 use object::{Away, ObjectStatus};
 use operator::{
     ComplianceReport, ComponentReport, Health, HostReport, HostState, LimitedReport, StatusReport,
     TurnsReport, VolumePolicy, VolumeReport, WritesReport,
 };
+use std::cmp::Reverse;
 use std::time::Duration;
 
 impl Operations {
@@ -39,7 +40,8 @@ impl Operations {
             let (name, peer) = (record.name.clone(), record.peer_address.clone());
             let maintenance = self.maintenance_of(record);
             let domains = domains.path(record.id).to_vec();
-            HostReport { name, state, peer, silent_seconds, domains, maintenance }
+            let host = record.machine.clone();
+            HostReport { name, host, state, peer, silent_seconds, domains, maintenance }
         });
         StatusReport {
             host: self.view.host_name(self.me),
@@ -115,7 +117,7 @@ impl Operations {
             copied_in_seconds: None,
             owner,
             term: first.map_or(0, |o| o.term.0),
-            nbd: self.view.hosts().iter().map(|h| nbd_uri(&h.nbd_uri, &volume.name)).collect(),
+            nbd: self.doors(&objects).iter().map(|door| nbd_uri(door, &volume.name)).collect(),
             components: (0..)
                 .zip(known())
                 .flat_map(|(at, (o, known))| self.components(at, o, known))
@@ -126,6 +128,26 @@ impl Operations {
         };
         report.compliance = report.find_compliance();
         report
+    }
+
+    /// Where clients reach a volume on each machine: through its owner where that is there, else
+    /// through a host that has a copy, else through any.
+    fn doors(&self, objects: &[ObjectRecord]) -> Vec<String> {
+        let owns = |id| objects.iter().filter(|o| o.owner.is_some_and(|o| o.host == id)).count();
+        let holds = |id| objects.iter().filter(move |o| o.components.iter().any(|c| c.host == id));
+        let worth = |host: &HostRecord| {
+            let is_up = self.view.alive(host.id).is_some();
+            (is_up, owns(host.id), holds(host.id).count(), Reverse(host.id))
+        };
+        let hosts = self.view.hosts();
+        let mut machines: Vec<&str> = hosts.iter().map(HostRecord::machine).collect();
+        let mut seen = Set::new();
+        machines.retain(|machine| seen.insert(*machine));
+        let best = |machine: &str| {
+            let on_it = hosts.iter().filter(|host| host.machine() == machine);
+            on_it.max_by_key(|host| worth(host)).map(|host| host.nbd_uri.clone())
+        };
+        machines.into_iter().filter_map(best).collect()
     }
 
     fn policy_of(&self, volume: &VolumeRecord) -> Option<VolumePolicy> {

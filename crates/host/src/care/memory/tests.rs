@@ -36,6 +36,7 @@ fn config(run: u16, groups: &[&str], memory: MemoryConfig) -> HostConfig {
     HostConfig {
         name: "host1".to_owned(),
         id: 1,
+        machine: None,
         cluster: CLUSTER,
         peer: format!("tcp:10.0.0.2:{}", 7000 + run),
         nbd: Vec::new(),

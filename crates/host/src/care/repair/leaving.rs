@@ -22,7 +22,7 @@ pub(crate) fn is_to_leave(
             Some(MaintenanceMode::FullEvacuation) => true,
             Some(MaintenanceMode::EnsureAccessibility) => {
                 component.state == ComponentState::Active
-                    && left_without(record, component.host, maintenance, is_up) == 0
+                    && left_without(record, maintenance, is_up) == 0
             }
             Some(MaintenanceMode::None) | None => false,
         }
@@ -65,15 +65,13 @@ pub(crate) fn has_place(
     takers.iter().any(|host| *host != leaving && is_free(host))
 }
 
-/// How many components count that are neither on `host` nor on another host in maintenance: those
-/// may be stopped too.
+/// How many components count that are not on a host in maintenance: all of those may be stopped.
 pub(crate) fn left_without(
     record: &ObjectRecord,
-    host: HostId,
     maintenance: &MaintenanceRecord,
     is_up: impl Fn(HostId) -> bool,
 ) -> usize {
-    let stays = |other: HostId| other != host && is_up(other) && maintenance.mode(other).is_none();
+    let stays = |host: HostId| is_up(host) && maintenance.mode(host).is_none();
     let is_left = |one: &&ComponentRecord| one.state == ComponentState::Active && stays(one.host);
     record.components.iter().filter(is_left).count()
 }

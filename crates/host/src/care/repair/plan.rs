@@ -83,9 +83,12 @@ pub(super) struct Facts {
     pub(super) now: Instant,
     /// How long a copy may be missed whose volume's policy does not say so; `None`: for ever.
     pub(super) delay: Option<Duration>,
-    /// The hosts of the cluster that are up, each with its run, and how many there are in all.
+    /// The hosts of the cluster that are up, each with its run.
     pub(super) alive: Map<HostId, Incarnation>,
-    pub(super) hosts: usize,
+    /// How many machines the hosts of the cluster are on.
+    pub(super) machines: usize,
+    /// On how many of them no host is up.
+    pub(super) machines_missing: usize,
     /// Hosts that were taken out of the cluster.
     pub(super) removed: Set<HostId>,
     pub(super) rooms: Rooms,
@@ -100,9 +103,9 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Whether more than a third of the hosts are missing.
+    /// Whether more than a third of the machines are missing.
     fn is_braked(&self) -> bool {
-        self.hosts.saturating_sub(self.alive.len()) * 3 > self.hosts && !self.hurries
+        self.machines_missing * 3 > self.machines && !self.hurries
     }
 
     pub(super) fn is_missed(&self, component: &ComponentRecord) -> bool {

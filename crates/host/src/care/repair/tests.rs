@@ -29,7 +29,8 @@ fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
     Facts {
         now,
         delay: Some(HOUR),
-        hosts,
+        machines: hosts,
+        machines_missing: hosts.saturating_sub(alive.len()),
         removed: Set::default(),
         rooms: Rooms::with(alive.keys().map(|host| (*host, 1 << 40)), domains.clone()),
         alive,
@@ -421,7 +422,7 @@ fn a_copy_is_made_in_no_rack_with_another_one_and_leaves_a_rack_that_has_one() {
     let records = [pair(1, [1, 2])];
     assert_eq!(of(&racks(&[1, 3, 4, 5]), &records, SETTLED + HOUR).0, [replaced(1, 11, 3)]);
     assert_eq!(of(&racks(&[1, 4, 5, 6]), &records, SETTLED + HOUR).0, [replaced(1, 11, 5)]);
-    let few = Facts { hosts: 3, ..racks(&[1, 4]) };
+    let few = Facts { machines_missing: 1, ..racks(&[1, 4]) };
     let (steps, outlooks) = of(&few, &records, SETTLED + HOUR);
     assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::DomainsTaken)));
     // Two in one rack: the one leaves that is not the owner's.

@@ -35,6 +35,7 @@ fn config(number: u8) -> HostConfig {
     HostConfig {
         name: format!("host{number}"),
         id: u32::from(number),
+        machine: None,
         cluster: CLUSTER,
         peer: format!("tcp:10.0.0.{number}:7000"),
         nbd: vec!["unix:/nbd.sock".to_owned()],

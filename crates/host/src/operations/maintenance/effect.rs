@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What maintenance of a host means for each volume with a copy on it. Pure.
+//! What maintenance of a host means for each volume with a copy on one of its shards. Pure.
 
 use crate::care::repair::{has_place, is_to_leave, left_without};
 use crate::operations::hosts::named;
@@ -8,17 +8,20 @@ use directory::{ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord
 use operator::{MaintenanceReport, VolumeWithoutHost};
 use placement::HostDomains;
 
-/// The hosts as they are once `host` is in maintenance.
+/// The hosts as they are once `stopped` are in maintenance.
 pub(super) struct Situation {
-    pub(super) host: HostId,
+    /// All shards of a host, or one of them; one at least.
+    pub(super) stopped: Vec<HostId>,
+    /// The same mode for each of them.
     pub(super) maintenance: MaintenanceRecord,
+    pub(super) mode: MaintenanceMode,
     /// Those that are up.
     pub(super) up: Vec<HostId>,
     /// Those of them that may take copies.
     pub(super) takers: Vec<HostId>,
     /// Which hosts count as one.
     pub(super) domains: HostDomains,
-    /// Bytes that `host` may have more than it said last.
+    /// Bytes that `stopped` may have more than they said last.
     pub(super) untold_bytes: u64,
 }
 
@@ -38,6 +41,10 @@ struct Effect<'a> {
 }
 
 impl Situation {
+    fn is_stopped(&self, host: HostId) -> bool {
+        self.stopped.contains(&host)
+    }
+
     fn is_up(&self, host: HostId) -> bool {
         self.up.contains(&host)
     }
@@ -54,9 +61,9 @@ impl Situation {
             volumes.iter().flat_map(|v| of(v).into_iter().map(move |id| (id, v))).collect();
         let mut effects: Map<VolumeId, Effect<'_>> = Map::new();
         for record in objects {
-            let gone = record.removed.iter().filter(|one| one.host == self.host);
+            let gone = record.removed.iter().filter(|one| self.is_stopped(one.host));
             report.to_delete += gone.map(|_| 1).sum::<u64>();
-            if record.components.iter().any(|one| one.host == self.host) {
+            if record.components.iter().any(|one| self.is_stopped(one.host)) {
                 let effect = effects.entry(record.volume).or_default();
                 effect.volume = names.get(&record.id).copied();
                 self.add(record, effect, report);
@@ -73,15 +80,15 @@ impl Situation {
 
     fn add(&self, record: &ObjectRecord, effect: &mut Effect<'_>, report: &mut MaintenanceReport) {
         let is_up = |host| self.is_up(host);
-        let before = left_without(record, self.host, &self.maintenance, is_up);
+        let before = left_without(record, &self.maintenance, is_up);
         let mut left = before;
         let mut is_used = false;
-        for one in record.components.iter().filter(|one| one.host == self.host) {
+        for one in record.components.iter().filter(|one| self.is_stopped(one.host)) {
             effect.copies += 1;
             report.copies += 1;
             is_used |= one.state == ComponentState::Active;
             let is_begun = record.components.iter().any(|new| new.replaces == Some(one.id));
-            let has_place = is_begun || has_place(record, self.host, &self.takers, &self.domains);
+            let has_place = is_begun || has_place(record, one.host, &self.takers, &self.domains);
             report.without_place += u64::from(!has_place);
             if is_to_leave(record, one, &self.maintenance, is_up) {
                 effect.to_move += 1;
@@ -102,12 +109,11 @@ impl Situation {
     /// Why the host cannot be stopped, or emptied, with what to do.
     fn why_not(&self, effects: &Map<VolumeId, Effect<'_>>, bytes: u64, free: u64) -> Vec<String> {
         let mut why = Vec::new();
-        let mode = self.maintenance.mode(self.host);
         let other = |mode: MaintenanceMode| format!("--mode {}", mode.name());
         let stays = effects.values().filter(|effect| effect.stays > 0);
         if let Some(names) = names(stays) {
-            let or = match mode {
-                Some(MaintenanceMode::FullEvacuation) => {
+            let or = match self.mode {
+                MaintenanceMode::FullEvacuation => {
                     format!(", or choose {}", other(MaintenanceMode::EnsureAccessibility))
                 }
                 _ => String::new(),
@@ -197,8 +203,9 @@ mod tests {
         });
         let up: Vec<HostId> = (1..=3).map(HostId).collect();
         let takers = up.iter().copied().filter(|host| maintenance.mode(*host).is_none()).collect();
-        let (host, domains) = (HostId(1), HostDomains::default());
-        let situation = Situation { host, maintenance, up, takers, domains, untold_bytes: 1000 };
+        let (stopped, domains) = (vec![HostId(1)], HostDomains::default());
+        let situation =
+            Situation { stopped, maintenance, mode, up, takers, domains, untold_bytes: 1000 };
         let mut report = MaintenanceReport {
             free_bytes: 8192,
             used_bytes: Some(12_288),

@@ -72,7 +72,9 @@ impl Layout<'_> {
             match self.rooms.standing(stay, host.id) {
                 Standing::HasOne => {}
                 Standing::Able(worth) => able.push((worth, host.id)),
-                Standing::Shares(other) => others.push(self.not(host.id, &self.shared(other))),
+                Standing::Shares(other) => {
+                    others.push(self.not(host.id, &self.shared(host.id, other)))
+                }
                 Standing::OutOfReach => others.push(self.not(host.id, self.out_of_reach(host.id))),
             }
         }
@@ -93,8 +95,14 @@ impl Layout<'_> {
         self.report(host, PlaceKind::Not, why.to_owned())
     }
 
-    fn shared(&self, other: HostId) -> String {
-        format!("{}, in the same fault domain, has a copy", self.operations.view.host_name(other))
+    /// That `other`, which counts as one with `host`, has a copy.
+    fn shared(&self, host: HostId, other: HostId) -> String {
+        let view = &self.operations.view;
+        let how = match view.host_domains().are_on_one_machine(host, other) {
+            true => "on the same host",
+            false => "in the same fault domain",
+        };
+        format!("{}, {how}, has a copy", view.host_name(other))
     }
 
     fn out_of_reach(&self, host: HostId) -> &'static str {
@@ -114,7 +122,7 @@ impl Layout<'_> {
         let domains = view.host_domains();
         let others = || self.copies.stay.iter().copied().filter(|other| *other != host);
         if let Some(other) = others().find(|other| domains.is_shared(*other, host)) {
-            let why = format!("{}: one of the two is to move", self.shared(other));
+            let why = format!("{}: one of the two is to move", self.shared(host, other));
             return self.report(host, PlaceKind::TooClose, why);
         }
         let path = domains.path(host);

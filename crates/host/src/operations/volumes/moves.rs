@@ -36,37 +36,25 @@ impl Operations {
     ) -> Outcome<MoveReport> {
         placement::check_name(name).map_err(usage)?;
         let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
-        let source = self.member(from)?.id;
-        let target = to.map(|to| self.member(to).map(|host| host.id)).transpose()?;
-        if target == Some(source) {
-            return Err(usage(format!("the copy is on {from} already: name another host")));
-        }
-        if let Some(to) = target.filter(|to| self.view.alive(*to).is_none()) {
-            let to = self.view.host_name(to);
-            return Err(failed(format!("{to} is down: start it, or move to another host")));
-        }
-        let maintenance = self.view.maintenance();
-        if let Some(to) = target.filter(|to| maintenance.mode(*to).is_some()) {
-            let to = self.view.host_name(to);
-            return Err(failed(format!(
-                "{to} is in maintenance ('gabion host maintenance exit {to}'): move to another host"
-            )));
-        }
+        let sources: Vec<HostId> = self.members(from)?.into_iter().map(|host| host.id).collect();
+        let target = to.map(|to| self.target(to, &sources)).transpose()?;
         let mut rooms = Rooms::of(&self.view);
         let (mut moving, mut refused, mut under_way) = (Vec::new(), Vec::new(), 0);
         for (at, object) in self.objects_of(&volume).await? {
             let copies = object.components.iter().filter(|component| component.replaces.is_none());
-            let Some(copy) = copies.clone().find(|copy| copy.host == source) else { continue };
+            let Some(copy) = copies.clone().find(|copy| sources.contains(&copy.host)) else {
+                continue;
+            };
             if object.components.iter().any(|component| component.replaces == Some(copy.id)) {
                 under_way += 1;
                 continue;
             }
-            match rooms.take(&object, Some(copy.id), target) {
+            match rooms.take(&object, Some(copy.id), target.as_deref()) {
                 Ok(to) => {
                     let change = MemberChange::Replace { old: copy.id, to };
                     moving.push(Moving { at, object: object.id, change });
                 }
-                Err(why) => refused.push(self.no_target(target, why)),
+                Err(why) => refused.push(no_target(to, why)),
             }
         }
         if moving.is_empty() && refused.is_empty() && under_way == 0 {
@@ -83,22 +71,30 @@ impl Operations {
         }
     }
 
-    fn no_target(&self, target: Option<HostId>, why: NoPlace) -> String {
-        let to = target.map(|to| self.view.host_name(to));
-        match (to, why) {
-            (Some(to), NoPlace::NoHost) => format!("{to} has a copy already"),
-            (Some(to), NoPlace::DomainsTaken) => format!(
-                "another copy is in the same fault domain as {to} ('gabion domain list'): name a \
-                 host elsewhere"
-            ),
-            (None, NoPlace::NoHost) => "every host that is up has a copy, or no room, or is in \
-                                        maintenance: add a host ('gabion host join')"
-                .to_owned(),
-            (None, NoPlace::DomainsTaken) => "every host that could take it is in a fault domain \
-                                              with another copy ('gabion domain list'): add a host \
-                                              elsewhere"
-                .to_owned(),
+    /// What is meant by the host that copies are to move to: of its shards those that can take
+    /// something. None of them is one that they move from.
+    fn target(&self, name: &str, sources: &[HostId]) -> Outcome<Vec<HostId>> {
+        let hosts: Vec<HostId> = self.members(name)?.into_iter().map(|host| host.id).collect();
+        let able = |filter: &dyn Fn(HostId) -> bool, hosts: &[HostId]| -> Vec<HostId> {
+            hosts.iter().copied().filter(|host| filter(*host)).collect()
+        };
+        let others = able(&|host| !sources.contains(&host), &hosts);
+        if others.is_empty() {
+            return Err(usage(format!("the copy is on {name} already: name another host")));
         }
+        let up = able(&|host| self.view.alive(host).is_some(), &others);
+        if up.is_empty() {
+            return Err(failed(format!("{name} is down: start it, or move to another host")));
+        }
+        let maintenance = self.view.maintenance();
+        let free = able(&|host| maintenance.mode(host).is_none(), &up);
+        if free.is_empty() {
+            return Err(failed(format!(
+                "{name} is in maintenance ('gabion host maintenance exit {name}'): move to another \
+                 host"
+            )));
+        }
+        Ok(free)
     }
 
     /// Ends the moves of a volume that are not through: its copies stay where they are.
@@ -161,5 +157,21 @@ impl Operations {
             objects.push((at, object));
         }
         Ok(objects)
+    }
+}
+
+fn no_target(to: Option<&str>, why: NoPlace) -> String {
+    match (to, why) {
+        (Some(to), NoPlace::NoHost) => format!("{to} has a copy already"),
+        (Some(to), NoPlace::DomainsTaken) => format!(
+            "another copy is on {to}, or in the same fault domain ('gabion domain list'): name a \
+             host elsewhere"
+        ),
+        (None, NoPlace::NoHost) => "every host that is up has a copy, or no room, or is in \
+                                    maintenance: add a host ('gabion host join')"
+            .to_owned(),
+        (None, NoPlace::DomainsTaken) => "every host that could take it is in a fault domain with \
+                                          another copy ('gabion domain list'): add a host elsewhere"
+            .to_owned(),
     }
 }
