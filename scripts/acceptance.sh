@@ -40,7 +40,7 @@ nbd_info() {
 
 not_failed() { # qemu-io says "Pattern verification failed" and ends with 0
   tee "$area/qemu-io.log"
-  ! grep -qiE 'failed|error' "$area/qemu-io.log"
+  not grep -qiE 'failed|error' "$area/qemu-io.log"
 }
 
 nbd_copy() {
@@ -70,7 +70,7 @@ qemu_convert() {
   qemu-img convert -f raw -O qcow2 "$(uri image 0)" "$area/back.qcow2"
   qemu-img compare -f qcow2 -F raw "$area/back.qcow2" "$area/disk.raw"
   gabion volume delete image --now --yes
-  ! gabion volume show image
+  not gabion volume show image
 }
 
 qemu_patterns() {

@@ -24,7 +24,7 @@ run_guide() {
   in_guide "$@" >"$area/block.sh"; cat "$area/block.sh"
   (export -f gabion; bash -euo pipefail "$area/block.sh")
 }
-monitor() { python3 "$here/qmp.py" "$@" | tee "$area/monitor.log"; ! grep -qiE 'failed|error' "$area/monitor.log"; }
+monitor() { python3 "$here/qmp.py" "$@" | tee "$area/monitor.log"; not grep -qiE 'failed|error' "$area/monitor.log"; }
 
 port=$(python3 -c "import socket; s=socket.socket(); s.bind(('127.0.0.1',0)); print(s.getsockname()[1])")
 
@@ -44,7 +44,7 @@ permissions() {
   runuser -u nobody -- nbdinfo --size "$(uri demo 0)"
   cp "$GABION" "$area/gabion"
   # What the operator's tool says to whom it is not for.
-  ! runuser -u nobody -- env GABION_DATA="$GABION_DATA" "$area/gabion" status >"$area/denied.log" 2>&1
+  not runuser -u nobody -- env GABION_DATA="$GABION_DATA" "$area/gabion" status >"$area/denied.log" 2>&1
   grep "permission denied at the socket" "$area/denied.log"
 }
 
@@ -102,11 +102,11 @@ tcp_stays() {
   exec 8>"$in"
   echo "write -P 5 0 64k" >&8
   for _ in $(seq 100); do ! grep -q wrote "$area/qemu-io.log" || break; sleep 0.1; done
-  ! nbdinfo --size "nbd://127.0.0.1:$port/demo" 2>"$area/refused.log"
+  not nbdinfo --size "nbd://127.0.0.1:$port/demo" 2>"$area/refused.log"
   cat "$area/refused.log"; grep -q "policy" "$area/refused.log"
   echo "read -P 5 0 64k" >&8; echo quit >&8; exec 8>&-
   wait "${background##* }"
-  grep "read 65536/65536" "$area/qemu-io.log"; ! grep -qiE 'failed|error' "$area/qemu-io.log"
+  grep "read 65536/65536" "$area/qemu-io.log"; not grep -qiE 'failed|error' "$area/qemu-io.log"
   nbdinfo --size "nbd://127.0.0.1:$port/demo"
 }
 

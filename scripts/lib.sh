@@ -18,6 +18,8 @@ gabion() { "$GABION" "$@" </dev/null; }
 field() { cluster field "$1"; }
 uri() { gabion volume show "$1" --output json | field "it['nbd'][$2]"; } # volume, host index
 host_name() { gabion host list --output json | field "it[$1]['name']"; }
+# not COMMAND...: it must fail. A line that begins with `!` ends no script under `set -e`, whatever the command does.
+not() { if "$@"; then say "it was to fail: $*"; return 1; fi; }
 say() { printf '%s\n' "$*"; }
 # What kept the hosts' threads from other work for longer than 20 ms, as far as they answer.
 turns() {

@@ -24,11 +24,11 @@ P
 
 deletion_asks() {
   gabion volume create precious --size 64M
-  ! typed other volume delete precious
-  ! typed yes volume rm precious
+  not typed other volume delete precious
+  not typed yes volume rm precious
   test "$(gabion volume show precious --output json | field "it['size_bytes']")" = $((64 * MIB))
   typed precious volume delete precious | grep "Type its name"
-  ! gabion volume show precious
+  not gabion volume show precious
 }
 
 # Larger under a client, another name, deleted and back.
@@ -55,11 +55,11 @@ P
   refused 2 volume grow grows
   gabion volume grow grows --size 101MiB --output json | field "it['size_bytes']" | grep -x $((101 * MIB))
   gabion volume rename grows grown
-  ! gabion volume show grows
+  not gabion volume show grows
   refused 1 volume rename grown first
   grep -q "there is a volume 'first' already" "$area/stderr"
   gabion volume delete grown --yes
-  ! gabion volume show grown
+  not gabion volume show grown
   gabion volume list --deleted | grep grown
   gabion volume create grown --size 64MiB
   refused 1 volume undelete grown

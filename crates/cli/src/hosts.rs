@@ -55,7 +55,8 @@ pub fn table(all: &[HostReport], report: &StatusReport) {
         }
         let up = shards.iter().filter(|one| one.state == HostState::Up).count();
         let state = match (up, shards.len()) {
-            (0, _) => "down".to_owned(),
+            (0, _) if shards.iter().all(|one| one.state == HostState::Down) => "down".to_owned(),
+            (0, _) => "no shard answers".to_owned(),
             (up, all) if up == all => format!("up, {all} shards"),
             (up, all) => format!("{up} of {all} shards up"),
         };

@@ -2,11 +2,12 @@
 //! What an operator may ask for, and where the components of a new object go: one per fault domain.
 //! Where that is not possible, the error says why. Pure functions.
 //!
-//! A host that no fault domain was made for is one of its own; those of one machine count as one. The preferred host comes first: the
-//! volume is going to be used there, and I/O on the same host needs no hop. Then come hosts as far
-//! away from the chosen ones as there are, as in another room; of these the ones on which most
-//! space is likely to stay free. Volumes are thin: existing ones are expected to take half of what
-//! they may still take. A group that is nearly full takes no new component.
+//! A host that no fault domain was made for is one of its own; those on one machine count as one.
+//! The preferred host comes first, or one on its machine: the volume is going to be used there, and
+//! I/O on the same host needs no hop. Then come hosts as far away from the chosen ones as there are,
+//! as in another room; of these the ones on which most space is likely to stay free. Volumes are
+//! thin: existing ones are expected to take half of what they may still take. A group that is nearly
+//! full takes no new component.
 #![forbid(unsafe_code)]
 
 mod domains;
@@ -129,13 +130,15 @@ pub fn place(
     let needed = usize::from(ftt) + 1;
     let has_room = |c: &Candidate| c.free_bytes >= GROUP_FREE_MIN && !refused.contains(&c.host);
     let with_room: Vec<Candidate> = candidates.iter().copied().filter(has_room).collect();
+    let is_preferred =
+        |host| preferred.is_some_and(|preferred| domains.are_on_one_machine(preferred, host));
     let mut chosen: Vec<Candidate> = Vec::with_capacity(needed);
     while chosen.len() < needed {
         let is_free =
             |c: &&Candidate| chosen.iter().all(|other| !domains.is_shared(other.host, c.host));
         let worth = |c: &&Candidate| {
             let closest = domains.closest(c.host, chosen.iter().map(|other| other.host));
-            (closest, Some(c.host) != preferred, Reverse(c.prospect()), c.host, c.group)
+            (closest, !is_preferred(c.host), Reverse(c.prospect()), c.host, c.group)
         };
         let Some(next) = with_room.iter().filter(is_free).min_by_key(worth) else {
             let found = chosen.len();
@@ -186,6 +189,26 @@ mod tests {
             hosts(3, None),
             Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3, without_room: vec![] })
         );
+    }
+
+    #[test]
+    fn the_preferred_machine_has_one_copy_on_whichever_of_its_hosts_has_most_room() {
+        let all = [
+            candidate(1, 10, 100),
+            candidate(2, 20, 900),
+            candidate(3, 30, 950),
+            candidate(4, 40, 800),
+        ];
+        let machine = |host: u32| (HostId(host), format!("m{}", host.div_ceil(2)));
+        let domains = HostDomains::on_machines([], (1..=4).map(machine));
+        let hosts = |ftt, preferred| {
+            let placed = place(ftt, Some(HostId(preferred)), &all, &[], &domains);
+            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+        };
+        assert_eq!(hosts(1, 1), Ok(vec![2, 3]));
+        assert_eq!(hosts(1, 4), Ok(vec![3, 2]));
+        let too_few = PlacementError::TooFewDomains { ftt: 2, needed: 3, found: 2 };
+        assert_eq!(hosts(2, 1), Err(too_few));
     }
 
     #[test]

@@ -253,6 +253,7 @@ impl SeedRun {
         let healed_at = self.cluster.world.now();
         self.wait("all hosts ready again", |run| run.all_ready())?;
         self.keep_copies_in_place()?;
+        self.leave_room()?;
         if self.shared.iter().any(|shared| shared.is_open.get()) {
             self.wait("volumes whole under load", |run| run.is_whole())?;
             self.shared.iter().for_each(|shared| shared.is_open.set(false));

@@ -2,7 +2,7 @@
 //! Hosts are put into a fault domain, and taken out of it, while copies move and hosts, links and
 //! the directory fail. In the end no two copies of an object are in one.
 
-use crate::campaign::SeedRun;
+use crate::campaign::{SeedRun, Violation};
 use base::HostId;
 use directory::{DomainsRecord, ObjectRecord, domains_key};
 use operator::Command;
@@ -68,26 +68,46 @@ impl SeedRun {
         value.and_then(|value| DomainsRecord::decode(&value).ok()).unwrap_or_default()
     }
 
+    /// Takes all hosts out of their domain where there are too many in it for the copies of some
+    /// object to be apart: a change of it was refused half way.
+    pub(crate) fn leave_room(&mut self) -> Result<(), Violation> {
+        if self.make_room() { Ok(()) } else { self.wait("hosts in no domain", Self::make_room) }
+    }
+
+    /// The same once; whether there is room.
+    pub(crate) fn make_room(&mut self) -> bool {
+        let copies = self.plan.volumes.iter().map(|volume| usize::from(volume.ftt) + 1).max();
+        let copies = copies.unwrap_or(1);
+        if self.plan.seed >= DOMAINS_FROM && self.places() < copies {
+            self.put_into_none();
+        }
+        self.plan.seed < DOMAINS_FROM || self.places() >= copies
+    }
+
+    /// How many copies of one object can be apart.
+    fn places(&self) -> usize {
+        let all = self.cluster.machines.iter().map(|machine| HostId(machine.number));
+        apart(&self.domains(), all)
+    }
+
     /// Whether the copies of these objects are apart, as far as they can be: so many hosts may be
     /// in one domain that they cannot, where a change of it was refused half way.
     pub(crate) fn are_apart(&self, records: &[ObjectRecord]) -> bool {
         if self.plan.seed < DOMAINS_FROM {
             return true;
         }
-        let domains = self.domains();
-        let place = |host: HostId| (domains.path(host).pop(), host);
-        let places = |hosts: &mut dyn Iterator<Item = HostId>| {
-            let mut places: Vec<_> = hosts.map(place).collect();
-            // A host in no domain is one of its own.
-            places.sort_unstable();
-            places.dedup_by(|one, other| one.0.is_some() && one.0 == other.0);
-            places.len()
-        };
-        let all = &self.cluster.machines;
-        let there = places(&mut all.iter().map(|machine| HostId(machine.number)));
+        let (domains, there) = (self.domains(), self.places());
         records.iter().all(|record| {
             let copies = record.components.len();
-            copies > there || places(&mut record.components.iter().map(|c| c.host)) == copies
+            copies > there || apart(&domains, record.components.iter().map(|c| c.host)) == copies
         })
     }
+}
+
+/// In how many domains these hosts are; one that is in none is one of its own.
+fn apart(domains: &DomainsRecord, hosts: impl Iterator<Item = HostId>) -> usize {
+    let mut places: Vec<_> = hosts.map(|host| (domains.path(host).pop(), host)).collect();
+    places.sort_unstable();
+    places.dedup_by(|one, other| one.0.is_some() && one.0 == other.0);
+    places.len()
 }

@@ -7,7 +7,7 @@
 
 use crate::campaign::SeedRun;
 use crate::plan::VolumePlan;
-use crate::plan::growth::{GROW_FROM, OBJECTS_MAX, SIZE_MAX, STEP_MAX};
+use crate::plan::growth::{GROW_FROM, OBJECTS_MAX, RESERVED_OBJECTS_MAX, SIZE_MAX, STEP_MAX};
 use base::{BLOCK_SECTORS, SECTOR_SIZE};
 use operator::Command;
 
@@ -31,7 +31,8 @@ impl SeedRun {
         let Some(record) = self.cluster.records.volume(&name) else { return };
         let has = record.size_bytes / SECTOR_SIZE;
         let is_whole = has.is_multiple_of(BLOCK_SECTORS);
-        if !is_whole || has > SIZE_MAX || record.objects.len() > OBJECTS_MAX {
+        let most = if record.reserve_percent > 0 { RESERVED_OBJECTS_MAX } else { OBJECTS_MAX };
+        if !is_whole || has > SIZE_MAX || record.objects.len() > most {
             return;
         }
         let blocks = 1 + self.one_of(STEP_MAX / BLOCK_SECTORS);

@@ -65,6 +65,7 @@ impl SeedRun {
             if !self.ask_for_copies(at, ftt, is_by_policy) && is_back {
                 self.wait("as many copies as before", |run| {
                     run.end_maintenance();
+                    run.make_room();
                     run.ask_for_copies(at, ftt, is_by_policy)
                 })?;
             }

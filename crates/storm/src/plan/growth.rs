@@ -10,8 +10,11 @@ pub(crate) const GROW_FROM: u64 = 293_000_000;
 pub(crate) const SIZE_MAX: u64 = 24 * CHUNK_SECTORS;
 /// The most by which a volume grows at once, sectors.
 pub(crate) const STEP_MAX: u64 = 4 * CHUNK_SECTORS;
-/// The most objects that a volume may have to grow.
+/// The most objects that a volume may have to grow; one with a reserve has fewer, since each of
+/// them keeps [`FREE_CHUNKS_RESERVE`] chunks at least.
 pub(crate) const OBJECTS_MAX: usize = 12;
+/// See [`OBJECTS_MAX`].
+pub(crate) const RESERVED_OBJECTS_MAX: usize = 6;
 
 /// The size of a volume of so many sectors: in half of the seeds such that it can grow.
 pub(super) fn size(seed: u64, sectors: u64) -> u64 {
@@ -21,7 +24,8 @@ pub(super) fn size(seed: u64, sectors: u64) -> u64 {
 
 /// Bytes that so many volumes may grow into on each device.
 pub(super) fn room(seed: u64, volumes: usize) -> u64 {
-    let chunks = (SIZE_MAX + STEP_MAX) / CHUNK_SECTORS + u64::from(FREE_CHUNKS_RESERVE);
+    let objects = u64::try_from(RESERVED_OBJECTS_MAX).unwrap_or(u64::MAX) + 1;
+    let chunks = (SIZE_MAX + STEP_MAX) / CHUNK_SECTORS + objects * u64::from(FREE_CHUNKS_RESERVE);
     let volumes = if seed < GROW_FROM { 0 } else { u64::try_from(volumes).unwrap_or(0) };
     volumes * chunks * CHUNK_SIZE
 }
