@@ -229,6 +229,8 @@ crate::named! {
         Rebalanced = "rebalanced",
         /// A volume was larger than when its clients began.
         VolumeGrown = "volume-grown",
+        /// Both hosts of a machine went down at once.
+        MachineDown = "machine-down",
         /// Pieces of one request waited because as many as allowed were under way.
         PiecesWaited = "pieces-waited",
         /// A long zeroing or discarding had a second step.

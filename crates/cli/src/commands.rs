@@ -82,7 +82,7 @@ fn redundancy(volume: &VolumeReport, left: u64) -> String {
 /// One line about everything, for the foreground of `gabion up`.
 pub fn status_line(target: &TargetHost) -> String {
     let Ok(report) = gather(target) else { return "no host answers".to_owned() };
-    let hosts = hosts::by_host(&report.hosts);
+    let hosts = operator::by_host(&report.hosts);
     let is_up = |shards: &[&HostReport]| shards.iter().all(|one| one.state == HostState::Up);
     let up = hosts.iter().filter(|(_, shards)| is_up(shards)).count();
     let left: u64 =

@@ -26,29 +26,11 @@ fn state(state: HostState) -> &'static str {
     }
 }
 
-/// The hosts, each with its shards, in the order of the first of these.
-pub fn by_host(shards: &[HostReport]) -> Vec<(&str, Vec<&HostReport>)> {
-    let mut hosts: Vec<(&str, Vec<&HostReport>)> = Vec::new();
-    for shard in shards {
-        match hosts.iter_mut().find(|(name, _)| *name == shard.host()) {
-            Some((_, all)) => all.push(shard),
-            None => hosts.push((shard.host(), vec![shard])),
-        }
-    }
-    hosts
-}
-
-/// The names of the shards that a name is of: one of them, or all of a host. None: it is unknown.
-pub fn shards_of(shards: &[HostReport], name: &str) -> Vec<String> {
-    let is_meant = |one: &&HostReport| one.name == name || one.host() == name;
-    shards.iter().filter(is_meant).map(|one| one.name.clone()).collect()
-}
-
 /// Hosts, and below those of several shards these.
 pub fn table(all: &[HostReport], report: &StatusReport) {
     let has_domains = all.iter().any(|host| !host.domains.is_empty());
     let mut rows = Vec::new();
-    for (name, shards) in by_host(all) {
+    for (name, shards) in operator::by_host(all) {
         if let [shard] = shards.as_slice() {
             rows.push(row(shard.name.clone(), host_state(shard), &shards, report, has_domains));
             continue;

@@ -62,6 +62,30 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
     format_groups(&env, &groups, tuning.group_kind(kind), sizes, join.new.wipe)?;
     let (cluster, first) = register(&env, directory, &members(join, shards.len()), new)?;
     drop(gateway);
+    let of_all = OfAll { cluster, kind, tuning };
+    let files = host_files(join, &path, first, shards, &of_all);
+    write_host(&path, &join.name, &files)?;
+    say_joined(cli, join, &files, &path);
+    Ok(())
+}
+
+/// What all shards of a host have in common.
+struct OfAll {
+    cluster: u64,
+    kind: ClusterKind,
+    tuning: Tuning,
+}
+
+/// The configuration of the host, whose shards have these disk groups and the numbers from `first`
+/// on.
+fn host_files(
+    join: &JoinArgs,
+    path: &Path,
+    first: u32,
+    shards: Vec<Vec<GroupConfig>>,
+    of_all: &OfAll,
+) -> HostFiles {
+    let count = shards.len();
     let config = |((id, member), groups): ((u32, NewMember), Vec<GroupConfig>)| {
         let run_dir = match &member.machine {
             Some(_) => join.run_dir.join(&member.name),
@@ -72,35 +96,32 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
             name: member.name,
             id,
             machine: member.machine,
-            cluster,
+            cluster: of_all.cluster,
             peer: member.peer_address,
             nbd: vec![socket("nbd.sock")],
             nbd_socket: join.socket.over(&SocketConfig::default()),
             control: socket("control.sock"),
             directory: socket("directory.sock"),
             etcd: join.etcd.clone(),
-            kind,
+            kind: of_all.kind,
             groups,
-            memory: match shards.len() {
+            memory: match count {
                 1 => MemoryConfig::default(),
                 many => MemoryConfig::for_one_of(u32::try_from(many).unwrap_or(u32::MAX)),
             },
-            tuning: tuning.clone(),
+            tuning: of_all.tuning.clone(),
         }
     };
-    let numbered = (first..).zip(members(join, shards.len())).zip(shards.clone());
+    let numbered = (first..).zip(members(join, count)).zip(shards);
     let shard = |config: HostConfig| {
         let is_one_of_several = config.machine.is_some();
         let beside = || path.with_file_name(format!("{}.toml", config.name));
-        ShardFile { path: if is_one_of_several { beside() } else { path.clone() }, config }
+        ShardFile { path: if is_one_of_several { beside() } else { path.to_owned() }, config }
     };
-    let files = HostFiles {
-        leash: (shards.len() > 1).then(|| join.run_dir.join("leash.sock")),
+    HostFiles {
+        leash: (count > 1).then(|| join.run_dir.join("leash.sock")),
         shards: numbered.map(config).map(shard).collect(),
-    };
-    write_host(&path, &join.name, &files)?;
-    say_joined(cli, join, &files, &path);
-    Ok(())
+    }
 }
 
 fn say_joined(cli: &Cli, join: &JoinArgs, files: &HostFiles, path: &Path) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which volumes `gabion volume list` shows, and in which order; pure.
 
-use crate::hosts::shards_of;
 use clap::{Args, ValueEnum};
-use operator::{ComplianceState, Health, HostReport, VolumeReport};
+use operator::{ComplianceState, Health, HostReport, VolumeReport, shards_of};
 use std::cmp::Reverse;
 
 /// What is asked for.

@@ -76,7 +76,8 @@ impl TargetHost {
         self.hosts().into_iter().map(|(_, socket)| socket).collect()
     }
 
-    /// Names and control sockets of all shards of hosts that could be asked, in the order of their numbers.
+    /// Names and control sockets of all shards of hosts that could be asked, in the order of their
+    /// numbers.
     pub fn hosts(&self) -> Vec<(String, PathBuf)> {
         match self {
             Self::Local(layout, cluster) => {

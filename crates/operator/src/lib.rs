@@ -27,5 +27,5 @@ pub use report::{
     ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
     ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StalePart,
     StaleReport, StatusReport, TrashedReport, TurnsReport, VolumePolicy, VolumeReport,
-    VolumeWithoutHost, WritesReport, seconds_left,
+    VolumeWithoutHost, WritesReport, by_host, seconds_left, shards_of,
 };

@@ -86,6 +86,26 @@ impl HostReport {
     }
 }
 
+/// The hosts, each with its shards, in the order of the first of these.
+#[must_use]
+pub fn by_host(shards: &[HostReport]) -> Vec<(&str, Vec<&HostReport>)> {
+    let mut hosts: Vec<(&str, Vec<&HostReport>)> = Vec::new();
+    for shard in shards {
+        match hosts.iter_mut().find(|(name, _)| *name == shard.host()) {
+            Some((_, all)) => all.push(shard),
+            None => hosts.push((shard.host(), vec![shard])),
+        }
+    }
+    hosts
+}
+
+/// The names of the shards that a name is of: one of them, or all of a host. None: it is unknown.
+#[must_use]
+pub fn shards_of(shards: &[HostReport], name: &str) -> Vec<String> {
+    let is_meant = |one: &&HostReport| one.name == name || one.host() == name;
+    shards.iter().filter(is_meant).map(|one| one.name.clone()).collect()
+}
+
 /// One component of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentReport {

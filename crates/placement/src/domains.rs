@@ -137,7 +137,7 @@ mod tests {
         assert!(!domains.are_on_one_machine(HostId(2), HostId(5)));
         let bare = HostDomains::on_machines([], machines);
         assert!(!bare.is_empty() && bare.is_shared(HostId(1), HostId(2)));
-        // Where two of one machine are said to be in different racks they count as one all the same.
+        // Two of one machine count as one even where they are said to be in different racks.
         let apart = [rack(1, "r1"), rack(2, "r2")];
         let apart = HostDomains::on_machines(apart, [machine(1, "a"), machine(2, "a")]);
         assert!(apart.is_shared(HostId(1), HostId(2)));

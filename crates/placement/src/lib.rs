@@ -4,10 +4,10 @@
 //!
 //! A host that no fault domain was made for is one of its own; those on one machine count as one.
 //! The preferred host comes first, or one on its machine: the volume is going to be used there, and
-//! I/O on the same host needs no hop. Then come hosts as far away from the chosen ones as there are,
-//! as in another room; of these the ones on which most space is likely to stay free. Volumes are
-//! thin: existing ones are expected to take half of what they may still take. A group that is nearly
-//! full takes no new component.
+//! I/O on the same host needs no hop. Then come hosts as far away from the chosen ones as there
+//! are, as in another room; of these the ones on which most space is likely to stay free. Volumes
+//! are thin: existing ones are expected to take half of what they may still take. A group that is
+//! nearly full takes no new component.
 #![forbid(unsafe_code)]
 
 mod domains;

@@ -106,7 +106,11 @@ impl Cluster {
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
             world.clock_drift(machine.key, *drift);
         }
-        let (records, lower_run) = (Rc::default(), Rc::default());
+        let number = |index: &usize| HostId(machines[*index].number);
+        let on_one = (0..machines.len())
+            .filter_map(|index| plan.machine_of(index).map(|machine| (number(&index), machine)));
+        let records = Rc::new(Records::on_machines(on_one.collect()));
+        let lower_run = Rc::default();
         Self { world, machines, directory, records, plan: plan.clone(), mutation, lower_run }
     }
 
@@ -283,7 +287,7 @@ impl Cluster {
         HostConfig {
             name: format!("host{number}"),
             id: number,
-            machine: None,
+            machine: self.plan.machine_of(index),
             cluster: CLUSTER,
             peer: format!("tcp:{peer}"),
             nbd: vec!["unix:/nbd.sock".to_owned()],

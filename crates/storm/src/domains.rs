@@ -21,8 +21,9 @@ impl SeedRun {
             return;
         }
         let copies = self.plan.volumes.iter().map(|volume| usize::from(volume.ftt) + 1).max();
-        let hosts = self.cluster.machines.len();
-        let most = (hosts + 1).saturating_sub(copies.unwrap_or(1));
+        // With a host its machine is in the domain.
+        let machines = self.cluster.machines.len() - self.plan.pairs();
+        let most = (machines + 1).saturating_sub(copies.unwrap_or(1));
         if most < 2 {
             return;
         }
@@ -31,7 +32,8 @@ impl SeedRun {
         while chosen.len() < most && (chosen.len() < 2 || self.one_of(2) == 0) {
             let host = self.any_host();
             let name = self.name_of(host);
-            if !chosen.contains(&name) {
+            let mate = self.plan.mate_of(host).map(|mate| self.name_of(mate));
+            if !chosen.iter().any(|one| *one == name || Some(one) == mate.as_ref()) {
                 chosen.push(name);
             }
         }
@@ -87,7 +89,7 @@ impl SeedRun {
     /// How many copies of one object can be apart.
     fn places(&self) -> usize {
         let all = self.cluster.machines.iter().map(|machine| HostId(machine.number));
-        apart(&self.domains(), all)
+        self.apart(all)
     }
 
     /// Whether the copies of these objects are apart, as far as they can be: so many hosts may be
@@ -96,18 +98,26 @@ impl SeedRun {
         if self.plan.seed < DOMAINS_FROM {
             return true;
         }
-        let (domains, there) = (self.domains(), self.places());
+        let there = self.places();
         records.iter().all(|record| {
             let copies = record.components.len();
-            copies > there || apart(&domains, record.components.iter().map(|c| c.host)) == copies
+            copies > there || self.apart(record.components.iter().map(|c| c.host)) == copies
         })
     }
-}
 
-/// In how many domains these hosts are; one that is in none is one of its own.
-fn apart(domains: &DomainsRecord, hosts: impl Iterator<Item = HostId>) -> usize {
-    let mut places: Vec<_> = hosts.map(|host| (domains.path(host).pop(), host)).collect();
-    places.sort_unstable();
-    places.dedup_by(|one, other| one.0.is_some() && one.0 == other.0);
-    places.len()
+    /// The machine that a host shares with another one.
+    pub(crate) fn machine_of(&self, host: HostId) -> Option<String> {
+        let at = self.cluster.machines.iter().position(|machine| machine.number == host.0);
+        at.and_then(|at| self.plan.machine_of(at))
+    }
+
+    /// In how many domains these hosts are; a machine that is in none is one of its own.
+    fn apart(&self, hosts: impl Iterator<Item = HostId>) -> usize {
+        let domains = self.domains();
+        let place = |host| (domains.path(host).pop().or_else(|| self.machine_of(host)), host);
+        let mut places: Vec<_> = hosts.map(place).collect();
+        places.sort_unstable();
+        places.dedup_by(|one, other| one.0.is_some() && one.0 == other.0);
+        places.len()
+    }
 }

@@ -43,7 +43,7 @@ impl SeedRun {
         let other = (index + 1 + self.rng.below(hosts as u64 - 1) as usize) % hosts;
         let (key, other, world) = (self.key(index), self.key(other), self.cluster.world.clone());
         match fault {
-            Fault::Crash | Fault::Kill => self.take_down(index, fault == Fault::Crash),
+            Fault::Crash | Fault::Kill => self.take_down_machine(index, fault == Fault::Crash),
             Fault::CrashAll => (0..hosts).for_each(|index| self.take_down(index, true)),
             Fault::CrashRack => {
                 let rack = self.plan.rack_of(index);
@@ -180,6 +180,16 @@ impl SeedRun {
     }
 
     /// Ends a host that is up: by power loss if `is_crash`, else by the end of its process.
+    /// A host is taken down, in half of the cases with the other one on its machine.
+    fn take_down_machine(&mut self, index: usize, is_crash: bool) {
+        self.take_down(index, is_crash);
+        let mate = self.plan.mate_of(index);
+        if let Some(mate) = mate.filter(|_| self.rng.below(2) == 0) {
+            base::hit(base::Probe::MachineDown);
+            self.take_down(mate, is_crash);
+        }
+    }
+
     pub(crate) fn take_down(&mut self, index: usize, is_crash: bool) {
         if self.cluster.world.is_up(self.key(index)) {
             self.cluster.take_down(index, is_crash);

@@ -29,7 +29,9 @@ impl SeedRun {
         ];
         let mode = self.any_from(&modes).copied().unwrap_or_default();
         let (at, asked) = (self.any_host(), self.any_host());
-        let host = self.name_of(at);
+        // A machine with all that is on it, or one host of it.
+        let machine = self.plan.machine_of(at).filter(|_| self.one_of(2) == 0);
+        let host = machine.unwrap_or_else(|| self.name_of(at));
         if !self.is_done(asked, Command::MaintenanceEnter { host: host.clone(), mode }) {
             return self.pass(0, 2000);
         }

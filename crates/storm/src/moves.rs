@@ -42,6 +42,7 @@ impl SeedRun {
         let hosts: Vec<HostId> = self.cluster.machines.iter().map(|m| HostId(m.number)).collect();
         let to = self.any_from(&hosts).copied();
         let to = to.filter(|_| self.rng.below(5) > 0);
+        let to = to.filter(|to| self.is_alone(record, *to, Some(component.id)));
         let change = match to {
             Some(to) => MemberChange::Replace { old: component.id, to },
             None => MemberChange::Keep(component.id),
@@ -226,7 +227,10 @@ impl SeedRun {
         let machines = &self.cluster.machines;
         let index = |host: HostId| machines.iter().position(|m| m.number == host.0);
         let taken: Vec<usize> = record.components.iter().filter_map(|c| index(c.host)).collect();
-        let free: Vec<usize> = (0..machines.len()).filter(|at| !taken.contains(at)).collect();
+        let is_free = |at: &usize| {
+            !taken.contains(at) && self.is_alone(&record, HostId(machines[*at].number), None)
+        };
+        let free: Vec<usize> = (0..machines.len()).filter(is_free).collect();
         let owner = record.owner.and_then(|owner| index(owner.host));
         let new = *self.any_from(&free)?;
         let old = *self.any_from(&record.components)?;
@@ -236,6 +240,14 @@ impl SeedRun {
         let change = MemberChange::Replace { old: old.id, to };
         self.cluster.change_members(at, record.id, change);
         Some(Asked { owner, old: old_at, new, component: old.id })
+    }
+
+    /// Whether no component but the one that is `leaving` is on the machine of `host`: whoever asks
+    /// an owner for another component sees to that.
+    fn is_alone(&self, record: &ObjectRecord, host: HostId, leaving: Option<ComponentId>) -> bool {
+        let machine = self.machine_of(host);
+        let others = record.components.iter().filter(|one| Some(one.id) != leaving);
+        machine.is_none() || others.map(|one| self.machine_of(one.host)).all(|on| on != machine)
     }
 
     fn disturb(&mut self, asked: &Asked) {

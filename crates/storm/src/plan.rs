@@ -10,6 +10,7 @@ pub(crate) mod balance;
 mod freedom;
 pub(crate) mod growth;
 mod memory;
+mod shards;
 mod small;
 
 pub use memory::{HostMemory, HostPages};
@@ -41,6 +42,8 @@ pub struct Plan {
     pub hosts: u32,
     /// Racks. Hosts are assigned to them in turn.
     pub racks: u32,
+    /// Machines with two hosts: the first two are on one, the next two on another.
+    pub pairs: u32,
     /// Disk groups of each host.
     pub groups: u32,
     /// Capacity devices of each group.
@@ -204,7 +207,7 @@ impl Plan {
                 volume.ftt = 2;
             }
         }
-        plan
+        plan.with_pairs()
     }
 
     fn draw(seed: u64) -> Self {
@@ -238,6 +241,7 @@ impl Plan {
             seed,
             hosts,
             racks: 2 + rng.below(2) as u32,
+            pairs: 0,
             groups,
             devices: {
                 let early = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };

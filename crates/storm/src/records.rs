@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
-use base::{ComponentId, Map, ObjectId, VolumeId};
+use base::{ComponentId, HostId, Map, ObjectId, VolumeId};
 use directory::store::{Change, EventBatch, Snapshot};
 use directory::{
     Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
@@ -14,6 +14,8 @@ use std::cell::{Cell, RefCell};
 #[derive(Default)]
 pub struct Records {
     inner: MemoryBackend,
+    /// The machines that hosts share.
+    machines: Map<HostId, String>,
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
     /// Each volume, as large as it ever was: a directory that goes back in time may have it
     /// smaller.
@@ -51,6 +53,12 @@ impl Fork {
 }
 
 impl Records {
+    /// Those of a cluster in which hosts share machines.
+    #[must_use]
+    pub fn on_machines(machines: Map<HostId, String>) -> Self {
+        Self { machines, ..Self::default() }
+    }
+
     /// Whether a volume was created.
     #[must_use]
     pub fn is_created(&self, volume: &str) -> bool {
@@ -219,12 +227,41 @@ impl Records {
         }
         let before = self.objects.borrow_mut().insert(id, record.clone());
         self.follow_fork(before.as_ref(), &record);
+        if let Some(new) = self.new_on_one_machine(before.as_ref(), &record) {
+            let text = format!("component {new} is new on a machine with another one: {record:?}");
+            self.wrong.borrow_mut().get_or_insert(text);
+        }
         let Some(before) = before else { return };
         let fewest = self.fewest.borrow().get(&record.volume).copied().unwrap_or(1);
         if let Some(what) = forbidden(&before, &record, fewest) {
             let text = format!("{what}: {before:?} became {record:?}");
             self.wrong.borrow_mut().get_or_insert(text);
         }
+    }
+}
+
+impl Records {
+    /// A component that was added although another one is on the same machine, which is not the one
+    /// whose place it takes.
+    fn new_on_one_machine(
+        &self,
+        last: Option<&ObjectRecord>,
+        next: &ObjectRecord,
+    ) -> Option<ComponentId> {
+        // Nobody chose where the components of a record are that was made anew.
+        let is_anew = next.is_doubted || last.is_some_and(|last| is_made_anew(last, next));
+        let was_there =
+            |id| last.is_some_and(|last| last.components.iter().any(|old| old.id == id));
+        let is_shared = |one: HostId, other: HostId| {
+            let machine = self.machines.get(&one);
+            machine.is_some() && machine == self.machines.get(&other)
+        };
+        let mut new = next.components.iter().filter(|new| !is_anew && !was_there(new.id));
+        let is_too_close = |new: &&directory::ComponentRecord| {
+            let mut others = next.components.iter().filter(|other| other.id != new.id);
+            others.any(|one| new.replaces != Some(one.id) && is_shared(one.host, new.host))
+        };
+        new.find(is_too_close).map(|new| new.id)
     }
 }
 

@@ -23,8 +23,8 @@ pub struct JoinArgs {
     /// them in turn [default: one for each disk group]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8), value_name = "N")]
     pub shards: Option<u8>,
-    /// Cache device of a disk group; several are as many groups, and the capacity devices are shared
-    /// out among them in their order, as many for each
+    /// Cache device of a disk group; several are as many groups, and the capacity devices are
+    /// shared out among them in their order, as many for each
     #[arg(long, value_name = "DEVICE")]
     pub cache: Vec<String>,
     /// Capacity device of the disk group

@@ -98,7 +98,10 @@ async fn describe_all(
         }
         let old = group.description(id);
         let known = known(group, id, &info);
-        if object.is_doubted || known.is_after(&object) {
+        // A component that never served and says nothing has no other word than that of the record,
+        // which may come from a backup: without it, it could not be adopted with that.
+        let is_silent = old.is_none() && info.meta.term.0 == 0;
+        if object.is_doubted && !is_silent || known.is_after(&object) {
             continue;
         }
         let Some(new) = description(volume, &object, me) else { continue };

@@ -87,9 +87,9 @@ impl Rooms {
         Self { free: free.collect(), domains }
     }
 
-    /// Where another component of `object` goes: to a host of `targets`, or else of all, as far away
-    /// from the others as there is, of these to the one with most room. Never to one that has a
-    /// component, or that counts as one with a host that has; the component that is `leaving` its
+    /// Where another component of `object` goes: to a host of `targets`, or else of all, as far
+    /// away from the others as there is, of these to the one with most room. Never to one that has
+    /// a component, or that counts as one with a host that has; the component that is `leaving` its
     /// host does not matter then. What goes there is taken off its room.
     ///
     /// # Errors

@@ -236,3 +236,34 @@ fn what_an_operator_gives_up_is_deleted() {
     cluster.run(LONG);
     assert_eq!((cluster.held(), cluster.orphans().len()), (0, 0));
 }
+
+/// The same backup as it is written into a directory: nothing is served by it until it is adopted.
+fn doubted(mut backup: Snapshot) -> Snapshot {
+    for (key, entry, _) in &mut backup.entries {
+        if key.starts_with(directory::OBJECT_PREFIX) {
+            let record = directory::ObjectRecord::decode(&entry.value).expect("a record");
+            entry.value = directory::ObjectRecord { is_doubted: true, ..record }.encode();
+        }
+    }
+    backup
+}
+
+/// Seed 295003710: they went down as soon as they had made them.
+#[test]
+fn components_that_never_came_to_say_what_they_are_of_are_adopted_by_the_backup_that_knows() {
+    let cluster = start(40);
+    cluster.create("web", 8, 0).expect("there is room");
+    let backup = doubted(cluster.backup());
+    (0..3).for_each(|index| cluster.take_down(index, true));
+    cluster.go_back(backup);
+    (0..3).for_each(|index| cluster.boot(index, |_, _| async {}));
+    wait_for_hosts(&cluster);
+    cluster.run(LONG);
+    assert_eq!(cluster.read(0, "web"), None, "it is not served");
+    cluster.adopt("web").expect("the backup says what they are of");
+    assert_eq!(cluster.read(0, "web"), Some(0));
+    cluster.write("web", 3);
+    assert_eq!(cluster.read(2, "web"), Some(3));
+    cluster.run(LONG);
+    assert_eq!((cluster.orphans().len(), cluster.status(0).health), (0, Health::Green));
+}
