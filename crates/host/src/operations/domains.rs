@@ -14,7 +14,6 @@ use directory::{
     domains_key,
 };
 use operator::{Command, CommandFailure, DomainReport, DomainsReport};
-use std::time::Duration;
 
 impl Operations {
     /// Carries out what is asked about fault domains.
@@ -163,13 +162,7 @@ impl Operations {
             None => failed("somebody else changed the fault domains meanwhile: try again"),
             Some(undecided) => undecided.told(what),
         })?;
-        for _ in 0..100 {
-            if self.view.domains() == *record {
-                break;
-            }
-            let changed = self.view.changed().wait();
-            env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
-        }
+        self.until(|| self.view.domains() == *record).await;
         Ok(self.domains_report(record))
     }
 

@@ -122,7 +122,9 @@ impl Operations {
                  again"
             )),
             Some(undecided) => undecided.told(&format!("maintenance of {name} was changed")),
-        })
+        })?;
+        self.until(|| self.view.maintenance() == *record).await;
+        Ok(())
     }
 
     fn maintenance_report(

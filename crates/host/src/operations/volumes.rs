@@ -140,7 +140,8 @@ impl Operations {
         self.until(is_gone).await;
     }
 
-    async fn until(&self, is_so: impl Fn() -> bool) {
+    /// Waits a moment until something is so in this host's view.
+    pub(super) async fn until(&self, is_so: impl Fn() -> bool) {
         for _ in 0..100 {
             if is_so() {
                 break;
