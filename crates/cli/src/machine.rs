@@ -38,11 +38,14 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
         ))
         .into());
     }
-    placement::check_name(&join.name).map_err(|_| {
-        Fail::usage(format!("'{}' is not a host name: use a-z, 0-9, '.' and '-'", join.name))
-    })?;
     let groups = groups(join)?;
     let shards = shards(join, &groups)?;
+    for member in members(join, shards.len()) {
+        placement::check_name(&member.name).map_err(|_| {
+            let why = "use 1 to 63 of a-z, 0-9, '.' and '-'";
+            Fail::usage(format!("'{}' is not a host name: {why}", member.name))
+        })?;
+    }
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     for dir in folder.into_iter().chain([join.run_dir.as_path()]) {
         std::fs::create_dir_all(dir)

@@ -120,11 +120,10 @@ impl<K: Ord, R: Clone> Held<K, R> {
 }
 
 /// Which hosts count as one: by the domains of a record, and by their machines.
-pub fn host_domains(record: &DomainsRecord, hosts: &[HostRecord]) -> HostDomains {
+pub fn host_domains(record: &DomainsRecord, machines: Vec<(HostId, String)>) -> HostDomains {
     let members = record.members.iter().map(|member| member.host);
     let paths = members.map(|host| (host, record.path(host)));
-    let on_one = hosts.iter().filter_map(|host| Some((host.id, host.machine.clone()?)));
-    HostDomains::on_machines(paths, on_one)
+    HostDomains::on_machines(paths, machines)
 }
 
 impl View {
@@ -312,6 +311,13 @@ impl View {
         self.0.hosts.all()
     }
 
+    /// The machines that hosts share.
+    pub fn machines(&self) -> Vec<(HostId, String)> {
+        let hosts = self.0.hosts.0.borrow();
+        let machine = |host: &HostRecord| Some((host.id, host.machine.clone()?));
+        hosts.values().filter_map(|(host, _)| machine(host)).collect()
+    }
+
     /// The hosts of a machine, by number.
     pub fn hosts_of(&self, machine: &str) -> Vec<HostRecord> {
         let mut hosts = self.hosts();
@@ -459,7 +465,7 @@ impl View {
 
     /// To be called when domains or hosts changed.
     fn find_host_domains(&self) {
-        let found = host_domains(&self.domains(), &self.hosts());
+        let found = host_domains(&self.domains(), self.machines());
         self.0.host_domains.replace(found);
     }
 

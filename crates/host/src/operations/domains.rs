@@ -195,7 +195,7 @@ impl Operations {
 
     /// Adds to a report the copies that are in one domain with another copy.
     fn with_close_copies(&self, record: &DomainsRecord, report: DomainsReport) -> DomainsReport {
-        let domains = host_domains(record, &self.view.hosts());
+        let domains = host_domains(record, self.view.machines());
         let is_up = |host: HostId| self.view.alive(host).is_some();
         let takers = self.view.takers(&self.view.maintenance());
         let mut report = report;

@@ -3,7 +3,7 @@
 
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
-use base::{HostId, Set, VolumeId};
+use base::{HostId, Map, Set, VolumeId};
 use directory::{ComponentRecord, ComponentState, HostRecord, ObjectRecord, VolumeRecord};
 use object::{Away, ObjectStatus};
 use operator::{
@@ -133,11 +133,17 @@ impl Operations {
     /// Where clients reach a volume on each machine: through its owner where that is there, else
     /// through a host that has a copy, else through any.
     fn doors(&self, objects: &[ObjectRecord]) -> Vec<String> {
-        let owns = |id| objects.iter().filter(|o| o.owner.is_some_and(|o| o.host == id)).count();
-        let holds = |id| objects.iter().filter(move |o| o.components.iter().any(|c| c.host == id));
+        // How many objects a host owns, and how many copies it has.
+        let mut has: Map<HostId, (usize, usize)> = Map::new();
+        for object in objects {
+            if let Some(owner) = object.owner {
+                has.entry(owner.host).or_default().0 += 1;
+            }
+            object.components.iter().for_each(|one| has.entry(one.host).or_default().1 += 1);
+        }
         let worth = |host: &HostRecord| {
             let is_up = self.view.alive(host.id).is_some();
-            (is_up, owns(host.id), holds(host.id).count(), Reverse(host.id))
+            (is_up, has.get(&host.id).copied().unwrap_or_default(), Reverse(host.id))
         };
         let hosts = self.view.hosts();
         let mut machines: Vec<&str> = hosts.iter().map(HostRecord::machine).collect();
