@@ -2,7 +2,7 @@
 //! One run of a seed: it founds a cluster, brings faults while clients are at work, heals them, and
 //! checks everything.
 
-use crate::cluster::{Cluster, ask};
+use crate::cluster::Cluster;
 use crate::fault::Counts;
 use crate::liveness::{LOOK, Liveness};
 use crate::log::LogWatch as Log;
@@ -433,17 +433,7 @@ impl SeedRun {
 
     /// Asks a host through its control socket, in virtual time.
     pub(crate) fn ask(&self, index: usize, command: Command) -> Option<CommandReply> {
-        let env = self.cluster.world.env(self.cluster.machines[index].key)?;
-        let reply = Rc::new(RefCell::new(None));
-        let (place, inner) = (Rc::clone(&reply), env.clone());
-        let task = env.spawn("operator", async move {
-            let answer = ask(&inner, command).await;
-            *place.borrow_mut() = Some(answer);
-        });
-        self.cluster.world.run_until(Duration::from_secs(30), || reply.borrow().is_some());
-        drop(task);
-        let answer = reply.borrow_mut().take();
-        answer.flatten()
+        self.cluster.answer_to(index, command, Duration::from_secs(30))
     }
 
     fn create_volume(&mut self, volume: usize) -> Result<(), Violation> {

@@ -72,11 +72,20 @@ pub struct Cluster {
 }
 
 fn ip(number: u32) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 0, 0, u8::try_from(number).unwrap_or(u8::MAX)))
+    // That of the directory lies between those of small clusters and of large ones.
+    let net = if number < DIRECTORY { 0 } else { 1 << 16 };
+    IpAddr::V4(Ipv4Addr::from_bits((10 << 24) + net + number))
+}
+
+/// The last part of the directory's address.
+const DIRECTORY: u32 = 100;
+
+fn directory_ip() -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from_bits((10 << 24) + DIRECTORY))
 }
 
 pub(crate) fn directory_address() -> Address {
-    Address::Tcp((ip(100), PORT).into())
+    Address::Tcp((directory_ip(), PORT).into())
 }
 
 impl Cluster {
@@ -89,7 +98,7 @@ impl Cluster {
             disk: DiskModel { freedom: plan.freedom, ..DiskModel::default() },
             ..WorldOptions::default()
         });
-        let directory = world.add_host("directory", ip(100));
+        let directory = world.add_host("directory", directory_ip());
         let machines = (1..=plan.hosts).map(|number| Machine {
             key: world.add_host(&format!("host{number}"), ip(number)),
             number,
@@ -293,7 +302,7 @@ impl Cluster {
             nbd: vec!["unix:/nbd.sock".to_owned()],
             nbd_socket: host::SocketConfig::default(),
             control: "unix:/control.sock".to_owned(),
-            directory: format!("tcp:{}:{PORT}", ip(100)),
+            directory: format!("tcp:{}:{PORT}", directory_ip()),
             etcd: Vec::new(),
             kind: self.plan.kind,
             groups: (0..self.plan.groups).map(|group| self.group(group)).collect(),
@@ -407,6 +416,30 @@ impl Cluster {
         self.machines[index].unformatted.borrow_mut().extend(caches);
     }
 
+    /// Asks a host, and runs the world until it has answered or `patience` is over.
+    pub(crate) fn answer_to(
+        &self,
+        index: usize,
+        command: Command,
+        patience: Duration,
+    ) -> Option<CommandReply> {
+        let asked = self.asked(index, command)?;
+        self.world.run_until(patience, || asked.is_over());
+        asked.take()
+    }
+
+    /// Asks a host; the world is to run until there is an answer. `None`: the host is down.
+    pub(crate) fn asked(&self, index: usize, command: Command) -> Option<Asking> {
+        let env = self.world.env(self.machines[index].key)?;
+        let reply = Rc::new(RefCell::new(None));
+        let (place, inner) = (Rc::clone(&reply), env.clone());
+        let task = env.spawn("operator", async move {
+            let answer = ask(&inner, command).await;
+            *place.borrow_mut() = Some(answer);
+        });
+        Some(Asking { reply, _task: task })
+    }
+
     /// How often a host was started.
     #[must_use]
     pub fn boots(&self, index: usize) -> u64 {
@@ -417,6 +450,24 @@ impl Cluster {
     #[must_use]
     pub fn node(&self, index: usize) -> Option<Rc<Node>> {
         self.machines[index].node.borrow().clone()
+    }
+}
+
+/// A question to a host.
+pub(crate) struct Asking {
+    reply: Rc<RefCell<Option<Option<CommandReply>>>>,
+    _task: env::Task,
+}
+
+impl Asking {
+    /// Whether there is an answer, or will be none.
+    pub(crate) fn is_over(&self) -> bool {
+        self.reply.borrow().is_some()
+    }
+
+    /// The answer, where there is one.
+    pub(crate) fn take(self) -> Option<CommandReply> {
+        self.reply.borrow_mut().take().flatten()
     }
 }
 

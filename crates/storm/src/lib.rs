@@ -13,6 +13,7 @@ mod domains;
 mod fault;
 mod grow;
 mod inject;
+mod large;
 mod late;
 mod liveness;
 mod log;
@@ -40,6 +41,7 @@ mod workload;
 
 pub use campaign::{RunOutcome, Violation, run};
 pub use fault::{Counts, Fault};
+pub use large::{LargeLoad, LargeOptions, LargeStep, run_large};
 pub use log::print_log;
 pub use mutation::Mutation;
 pub use plan::{Plan, Trim};

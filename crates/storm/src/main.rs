@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod hunt;
+mod sizes;
 mod summary;
 
 use clap::{Args, Parser, Subcommand};
@@ -25,7 +26,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
   gabion-storm run --scenario damage --seeds 200
   gabion-storm replay --seed 4711
   gabion-storm shrink --seed 4711
-  gabion-storm hunt --mutation no-reconcile")]
+  gabion-storm hunt --mutation no-reconcile
+  gabion-storm large --hosts 16 --shards 5 --volumes 3200")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -96,6 +98,8 @@ enum Command {
     Mutations,
     /// Break each rule in turn and count the seeds until it is noticed
     Hunt(hunt::Hunt),
+    /// Make a large cluster, fill it with volumes, lose a rack and bring it back: what that costs
+    Large(sizes::Large),
 }
 
 #[derive(Args)]
@@ -203,6 +207,7 @@ fn main() -> ExitCode {
         Command::Digest { seeds, first, once: is_once } => digest(first, seeds, is_once),
         Command::Regressions { jobs } => rerun(jobs),
         Command::Hunt(hunt) => hunt.run(),
+        Command::Large(large) => large.run(),
         Command::Scenarios => {
             Story::ALL.iter().for_each(|story| println!("{story}"));
             ExitCode::SUCCESS

@@ -42,8 +42,10 @@ pub struct Plan {
     pub hosts: u32,
     /// Racks. Hosts are assigned to them in turn.
     pub racks: u32,
-    /// Machines with two hosts: the first two are on one, the next two on another.
+    /// Machines with several hosts: the first ones are on one, the next ones on another.
     pub pairs: u32,
+    /// How many hosts each of them has.
+    pub shards: u32,
     /// Disk groups of each host.
     pub groups: u32,
     /// Capacity devices of each group.
@@ -242,6 +244,7 @@ impl Plan {
             hosts,
             racks: 2 + rng.below(2) as u32,
             pairs: 0,
+            shards: 2,
             groups,
             devices: {
                 let early = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };

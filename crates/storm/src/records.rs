@@ -91,6 +91,12 @@ impl Records {
         ids.iter().map(|id| objects.get(id).cloned()).collect()
     }
 
+    /// The present records of all objects.
+    #[must_use]
+    pub fn all(&self) -> Vec<ObjectRecord> {
+        self.objects.borrow().values().cloned().collect()
+    }
+
     /// The highest term that the record of an object of a volume ever had. No frame that was sent
     /// so far carries a higher one.
     #[must_use]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that are shards of one machine, two on each.
+//! Hosts that are shards of one machine, two on each in campaigns.
 
 use super::Plan;
 use base::Rng;
@@ -21,7 +21,7 @@ impl Plan {
         Self { pairs, ..self }
     }
 
-    /// How many machines have two hosts.
+    /// How many machines have several hosts.
     #[must_use]
     pub fn pairs(&self) -> usize {
         usize::try_from(self.pairs).unwrap_or(0)
@@ -30,11 +30,11 @@ impl Plan {
     /// The name of the machine that a host shares with another one.
     #[must_use]
     pub fn machine_of(&self, host: usize) -> Option<String> {
-        let machine = host / 2;
+        let machine = host / usize::try_from(self.shards.max(1)).unwrap_or(1);
         (machine < self.pairs()).then(|| format!("machine{}", machine + 1))
     }
 
-    /// The other host on a host's machine.
+    /// The other host on a host's machine, where two are on each.
     #[must_use]
     pub fn mate_of(&self, host: usize) -> Option<usize> {
         self.machine_of(host).map(|_| host ^ 1)
