@@ -35,6 +35,9 @@ impl SeedRun {
     pub(crate) fn inject(&mut self, fault: Fault) {
         let index = self.any_host();
         self.inject_at(fault, index);
+        if matches!(fault, Fault::Crash | Fault::Kill) {
+            self.take_mate_down(index, fault == Fault::Crash);
+        }
     }
 
     pub(crate) fn inject_at(&mut self, fault: Fault, index: usize) {
@@ -43,7 +46,7 @@ impl SeedRun {
         let other = (index + 1 + self.rng.below(hosts as u64 - 1) as usize) % hosts;
         let (key, other, world) = (self.key(index), self.key(other), self.cluster.world.clone());
         match fault {
-            Fault::Crash | Fault::Kill => self.take_down_machine(index, fault == Fault::Crash),
+            Fault::Crash | Fault::Kill => self.take_down(index, fault == Fault::Crash),
             Fault::CrashAll => (0..hosts).for_each(|index| self.take_down(index, true)),
             Fault::CrashRack => {
                 let rack = self.plan.rack_of(index);
@@ -180,9 +183,8 @@ impl SeedRun {
     }
 
     /// Ends a host that is up: by power loss if `is_crash`, else by the end of its process.
-    /// A host is taken down, in half of the cases with the other one on its machine.
-    fn take_down_machine(&mut self, index: usize, is_crash: bool) {
-        self.take_down(index, is_crash);
+    /// In half of the cases the other host on a host's machine goes down too.
+    fn take_mate_down(&mut self, index: usize, is_crash: bool) {
         let mate = self.plan.mate_of(index);
         if let Some(mate) = mate.filter(|_| self.rng.below(2) == 0) {
             base::hit(base::Probe::MachineDown);

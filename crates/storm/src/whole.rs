@@ -21,7 +21,12 @@ impl SeedRun {
                 let (health, alarms) = (status.health, &status.alarms);
                 let groups = status.groups.iter();
                 let unwell: Vec<_> = groups.filter(|group| !is_well(group)).collect();
-                tracing::debug!(host = index + 1, ?health, ?alarms, ?unwell, "asked");
+                let hosts = status.hosts.iter().filter(|host| host.state != HostState::Up);
+                let away: Vec<_> = hosts.map(|host| &host.name).collect();
+                let volumes = status.volumes.iter().filter(|one| one.health != Health::Green);
+                let reduced: Vec<_> = volumes.map(|one| (&one.name, &one.components)).collect();
+                let host = index + 1;
+                tracing::debug!(host, ?health, ?alarms, ?unwell, ?away, ?reduced, "asked");
                 health != Health::Red
                     && unwell.is_empty()
                     && status.volumes.iter().all(|volume| volume.health == Health::Green)
