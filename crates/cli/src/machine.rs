@@ -40,7 +40,8 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
     }
     let groups = groups(join)?;
     let shards = shards(join, &groups)?;
-    for member in members(join, shards.len()) {
+    let members = members(join, shards.len());
+    for member in &members {
         placement::check_name(&member.name).map_err(|_| {
             let why = "use 1 to 63 of a-z, 0-9, '.' and '-'";
             Fail::usage(format!("'{}' is not a host name: {why}", member.name))
@@ -63,10 +64,11 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
         check_devices(kind, group, &[])?;
     }
     format_groups(&env, &groups, tuning.group_kind(kind), sizes, join.new.wipe)?;
-    let (cluster, first) = register(&env, directory, &members(join, shards.len()), new)?;
+    let (cluster, first) = register(&env, directory, &members, new)?;
     drop(gateway);
-    let of_all = OfAll { cluster, kind, tuning };
-    let files = host_files(join, &path, first, shards, &of_all);
+    let count = u32::try_from(shards.len()).unwrap_or(u32::MAX);
+    let of_all = OfAll { shards: count, cluster, kind, tuning };
+    let files = host_files(join, &path, (first..).zip(members).zip(shards), &of_all);
     write_host(&path, &join.name, &files)?;
     say_joined(cli, join, &files, &path);
     Ok(())
@@ -74,21 +76,20 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
 
 /// What all shards of a host have in common.
 struct OfAll {
+    /// How many there are.
+    shards: u32,
     cluster: u64,
     kind: ClusterKind,
     tuning: Tuning,
 }
 
-/// The configuration of the host, whose shards have these disk groups and the numbers from `first`
-/// on.
+/// The configuration of the host, of whose shards each has a number and disk groups.
 fn host_files(
     join: &JoinArgs,
     path: &Path,
-    first: u32,
-    shards: Vec<Vec<GroupConfig>>,
+    shards: impl Iterator<Item = ((u32, NewMember), Vec<GroupConfig>)>,
     of_all: &OfAll,
 ) -> HostFiles {
-    let count = shards.len();
     let config = |((id, member), groups): ((u32, NewMember), Vec<GroupConfig>)| {
         let run_dir = match &member.machine {
             Some(_) => join.run_dir.join(&member.name),
@@ -108,22 +109,18 @@ fn host_files(
             etcd: join.etcd.clone(),
             kind: of_all.kind,
             groups,
-            memory: match count {
-                1 => MemoryConfig::default(),
-                many => MemoryConfig::for_one_of(u32::try_from(many).unwrap_or(u32::MAX)),
-            },
+            memory: MemoryConfig::for_one_of(of_all.shards),
             tuning: of_all.tuning.clone(),
         }
     };
-    let numbered = (first..).zip(members(join, count)).zip(shards);
     let shard = |config: HostConfig| {
         let is_one_of_several = config.machine.is_some();
         let beside = || path.with_file_name(format!("{}.toml", config.name));
         ShardFile { path: if is_one_of_several { beside() } else { path.to_owned() }, config }
     };
     HostFiles {
-        leash: (count > 1).then(|| join.run_dir.join("leash.sock")),
-        shards: numbered.map(config).map(shard).collect(),
+        leash: (of_all.shards > 1).then(|| join.run_dir.join("leash.sock")),
+        shards: shards.map(config).map(shard).collect(),
     }
 }
 

@@ -63,8 +63,7 @@ pub fn absolute(path: &str) -> Result<String> {
 pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
     let mut places = places(&TargetHost::find(cli)?)?;
     if let Some(name) = &args.host {
-        let machine = |place: &Place| place.config.machine.clone();
-        places.retain(|place| place.config.name == *name || machine(place).as_ref() == Some(name));
+        places.retain(|place| place.config.goes_by(name));
     }
     let mut place = match (places.len(), &args.host) {
         (1, _) => places.remove(0),

@@ -60,10 +60,10 @@ impl TargetHost {
             Self::Local(_, cluster) => cluster.shards_of(wanted),
             Self::Host(files) => {
                 let configs = files.shards.iter().map(|shard| &shard.config);
-                let is_meant = |config: &&HostConfig| {
-                    config.name == wanted || config.machine.as_deref() == Some(wanted)
-                };
-                configs.filter(is_meant).map(|config| config.name.clone()).collect()
+                configs
+                    .filter(|config| config.goes_by(wanted))
+                    .map(|config| config.name.clone())
+                    .collect()
             }
         };
         let mut hosts = self.hosts();

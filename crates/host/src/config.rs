@@ -149,6 +149,12 @@ impl HostConfig {
         self.tuning.check()
     }
 
+    /// Whether a name is its own, or that of its machine.
+    #[must_use]
+    pub fn goes_by(&self, name: &str) -> bool {
+        self.name == name || self.machine.as_deref() == Some(name)
+    }
+
     /// What a disk group of this host is.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {

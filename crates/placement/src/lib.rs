@@ -176,12 +176,17 @@ mod tests {
         Candidate { host: HostId(host), group: GroupId(group), free_bytes, growth_bytes: 0 }
     }
 
+    /// The hosts that were chosen.
+    fn numbers(placed: Result<Vec<Candidate>, PlacementError>) -> Result<Vec<u32>, PlacementError> {
+        placed.map(|chosen| chosen.iter().map(|c| c.host.0).collect())
+    }
+
     #[test]
     fn prefers_the_users_host_then_the_emptiest() {
         let all = [candidate(1, 10, 100), candidate(2, 20, 900), candidate(3, 30, 500)];
         let hosts = |ftt, preferred| {
             let placed = place(ftt, preferred, &all, &[], &HostDomains::default());
-            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+            numbers(placed)
         };
         assert_eq!(hosts(1, Some(HostId(1))), Ok(vec![1, 2]));
         assert_eq!(hosts(1, None), Ok(vec![2, 3]));
@@ -203,7 +208,7 @@ mod tests {
         let domains = HostDomains::on_machines([], (1..=4).map(machine));
         let hosts = |ftt, preferred| {
             let placed = place(ftt, Some(HostId(preferred)), &all, &[], &domains);
-            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+            numbers(placed)
         };
         assert_eq!(hosts(1, 1), Ok(vec![2, 3]));
         assert_eq!(hosts(1, 4), Ok(vec![3, 2]));
@@ -250,7 +255,7 @@ mod tests {
         ];
         let hosts = |ftt, refused: &[HostId]| {
             let placed = place(ftt, Some(HostId(1)), &all, refused, &HostDomains::default());
-            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+            numbers(placed)
         };
         assert_eq!(hosts(2, &[]), Ok(vec![2, 4, 3]), "not the preferred one");
         assert_eq!(hosts(1, &[HostId(2)]), Ok(vec![4, 3]));
@@ -281,7 +286,7 @@ mod tests {
         let domains = in_racks(&all);
         let hosts = |ftt, preferred: u32, refused: &[HostId]| {
             let placed = place(ftt, Some(HostId(preferred)), &all, refused, &domains);
-            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+            numbers(placed)
         };
         assert_eq!(hosts(1, 111, &[]), Ok(vec![111, 211]), "the other room, full as it is");
         assert_eq!(hosts(2, 111, &[]), Ok(vec![111, 211, 121]));

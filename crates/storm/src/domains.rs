@@ -89,7 +89,7 @@ impl SeedRun {
     /// How many copies of one object can be apart.
     fn places(&self) -> usize {
         let all = self.cluster.machines.iter().map(|machine| HostId(machine.number));
-        self.apart(all)
+        self.apart(&self.domains(), all)
     }
 
     /// Whether the copies of these objects are apart, as far as they can be: so many hosts may be
@@ -98,10 +98,11 @@ impl SeedRun {
         if self.plan.seed < DOMAINS_FROM {
             return true;
         }
-        let there = self.places();
+        let (domains, there) = (self.domains(), self.places());
         records.iter().all(|record| {
             let copies = record.components.len();
-            copies > there || self.apart(record.components.iter().map(|c| c.host)) == copies
+            copies > there
+                || self.apart(&domains, record.components.iter().map(|c| c.host)) == copies
         })
     }
 
@@ -112,8 +113,7 @@ impl SeedRun {
     }
 
     /// In how many domains these hosts are; a machine that is in none is one of its own.
-    fn apart(&self, hosts: impl Iterator<Item = HostId>) -> usize {
-        let domains = self.domains();
+    fn apart(&self, domains: &DomainsRecord, hosts: impl Iterator<Item = HostId>) -> usize {
         let place = |host| (domains.path(host).pop().or_else(|| self.machine_of(host)), host);
         let mut places: Vec<_> = hosts.map(place).collect();
         places.sort_unstable();

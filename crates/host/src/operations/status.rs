@@ -3,7 +3,7 @@
 
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
-use base::{HostId, Map, Set, VolumeId};
+use base::{HostId, Map, VolumeId};
 use directory::{ComponentRecord, ComponentState, HostRecord, ObjectRecord, VolumeRecord};
 use object::{Away, ObjectStatus};
 use operator::{
@@ -146,14 +146,17 @@ impl Operations {
             (is_up, has.get(&host.id).copied().unwrap_or_default(), Reverse(host.id))
         };
         let hosts = self.view.hosts();
-        let mut machines: Vec<&str> = hosts.iter().map(HostRecord::machine).collect();
-        let mut seen = Set::new();
-        machines.retain(|machine| seen.insert(*machine));
-        let best = |machine: &str| {
-            let on_it = hosts.iter().filter(|host| host.machine() == machine);
-            on_it.max_by_key(|host| worth(host)).map(|host| host.nbd_uri.clone())
-        };
-        machines.into_iter().filter_map(best).collect()
+        // Of each machine its first host, and the best one.
+        let mut machines: Map<&str, (HostId, &HostRecord)> = Map::new();
+        for host in &hosts {
+            let (_, best) = machines.entry(host.machine()).or_insert((host.id, host));
+            if worth(host) > worth(best) {
+                *best = host;
+            }
+        }
+        let mut doors: Vec<_> = machines.into_values().collect();
+        doors.sort_by_key(|(first, _)| *first);
+        doors.into_iter().map(|(_, best)| best.nbd_uri.clone()).collect()
     }
 
     fn policy_of(&self, volume: &VolumeRecord) -> Option<VolumePolicy> {

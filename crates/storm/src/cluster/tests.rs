@@ -83,7 +83,7 @@ impl Cluster {
     }
 
     pub(super) fn ask(&self, index: usize, command: Command) -> Result<serde_json::Value, String> {
-        match self.on(index, async move |env| ask(&env, command).await) {
+        match self.answer_to(index, command, Duration::from_secs(600)) {
             Some(CommandReply::Ok(value)) => Ok(value),
             Some(CommandReply::Error(failure)) => Err(failure.message),
             None => panic!("host{} does not answer", index + 1),

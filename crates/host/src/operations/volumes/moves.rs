@@ -74,27 +74,24 @@ impl Operations {
     /// What is meant by the host that copies are to move to: of its shards those that can take
     /// something. None of them is one that they move from.
     fn target(&self, name: &str, sources: &[HostId]) -> Outcome<Vec<HostId>> {
-        let hosts: Vec<HostId> = self.members(name)?.into_iter().map(|host| host.id).collect();
-        let able = |filter: &dyn Fn(HostId) -> bool, hosts: &[HostId]| -> Vec<HostId> {
-            hosts.iter().copied().filter(|host| filter(*host)).collect()
-        };
-        let others = able(&|host| !sources.contains(&host), &hosts);
-        if others.is_empty() {
+        let mut able: Vec<HostId> = self.members(name)?.into_iter().map(|host| host.id).collect();
+        able.retain(|host| !sources.contains(host));
+        if able.is_empty() {
             return Err(usage(format!("the copy is on {name} already: name another host")));
         }
-        let up = able(&|host| self.view.alive(host).is_some(), &others);
-        if up.is_empty() {
+        able.retain(|host| self.view.alive(*host).is_some());
+        if able.is_empty() {
             return Err(failed(format!("{name} is down: start it, or move to another host")));
         }
         let maintenance = self.view.maintenance();
-        let free = able(&|host| maintenance.mode(host).is_none(), &up);
-        if free.is_empty() {
+        able.retain(|host| maintenance.mode(*host).is_none());
+        if able.is_empty() {
             return Err(failed(format!(
                 "{name} is in maintenance ('gabion host maintenance exit {name}'): move to another \
                  host"
             )));
         }
-        Ok(free)
+        Ok(able)
     }
 
     /// Ends the moves of a volume that are not through: its copies stay where they are.
