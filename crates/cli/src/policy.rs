@@ -176,12 +176,14 @@ fn policy_table(policies: &[PolicyReport]) {
                 0 => "-".to_owned(),
                 percent => format!("{percent} %"),
             },
+            policy.stripe_width.to_string(),
             delay(policy.repair_delay),
             limits(policy.limits).unwrap_or_else(|| "-".to_owned()),
             policy.volumes.len().to_string(),
         ]
     });
-    let heading = ["policy", "version", "ftt", "reserve", "repair delay", "limits", "volumes"];
+    let heading =
+        ["policy", "version", "ftt", "reserve", "stripes", "repair delay", "limits", "volumes"];
     output::table(&heading, rows.collect());
 }
 

@@ -27,12 +27,22 @@ const CREATE_MAX: Duration = Duration::from_secs(120);
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
-        VolumeCommand::Create { name, size, ftt, reserve, connections, policy, force } => {
+        VolumeCommand::Create {
+            name,
+            size,
+            ftt,
+            reserve,
+            stripe_width,
+            connections,
+            policy,
+            force,
+        } => {
             let command = Command::VolumeCreate {
                 name: name.clone(),
                 size_bytes: *size,
                 ftt: *ftt,
                 reserve_percent: *reserve,
+                stripe_width: *stripe_width,
                 policy: policy.clone(),
                 force: *force,
             };
@@ -258,6 +268,9 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
         }
         say_limits(volume);
         say_compliance(volume);
+        if volume.stripe_width > 1 {
+            say!("striped over {} parts", volume.stripe_width);
+        }
         say!("connections: {}", volume.connections.name());
         for uri in &volume.nbd {
             say!("{uri}");

@@ -10,6 +10,7 @@ mod domains;
 mod error;
 mod json;
 mod keys;
+mod kind;
 mod layout;
 mod limits;
 mod maintenance;
@@ -32,9 +33,11 @@ pub use error::RecordError;
 use error::{are_unique, ensure};
 pub use json::FORMAT;
 use keys::NAME_RULE;
+pub use kind::ClusterKind;
+use layout::check_width;
 pub use layout::{
-    OBJECT_SECTORS_MAX, OBJECTS_MAX, ObjectRun, SectorPlace, VolumeLayout, object_count,
-    object_sectors,
+    OBJECT_SECTORS_MAX, OBJECTS_MAX, ObjectRun, STRIPE_UNIT_SECTORS, STRIPE_WIDTH_MAX, SectorPlace,
+    StripeSet, VolumeLayout, object_count, object_sectors,
 };
 pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
 pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord};
@@ -68,6 +71,9 @@ pub const FORMAT_RUNS: u32 = 6;
 /// The format of the record of a volume that is deleted and can be brought back, whatever else it
 /// has.
 pub const FORMAT_TRASHED: u32 = 7;
+/// The format of the record of a volume that is striped or is to be where it grows, whatever else
+/// it has.
+pub const FORMAT_STRIPED: u32 = 8;
 /// The format of an object's record that has claims or is doubted.
 pub const FORMAT_HISTORY: u32 = 2;
 /// The format of an object's record in which a component takes the place of another one, or that
@@ -88,29 +94,6 @@ pub const FORMAT_REBUILD_RESERVE: u32 = 4;
 pub const FORMAT_MACHINE: u32 = 2;
 /// The format of the record of a cluster that is not all-flash.
 pub const FORMAT_KIND: u32 = 2;
-
-/// What all disk groups of a cluster are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClusterKind {
-    /// The cache device is all write buffer; reads go straight to capacity.
-    #[default]
-    AllFlash,
-    /// Magnetic capacity: a part of the cache device holds what was read lately, and each part of a
-    /// volume is read from one of its copies.
-    Hybrid,
-}
-
-impl ClusterKind {
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AllFlash => "all-flash",
-            Self::Hybrid => "hybrid",
-        }
-    }
-}
 
 /// The cluster as such, at [`cluster_key`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,14 +217,17 @@ pub struct VolumeRecord {
     pub ftt: u8,
     /// Part of its size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
+    /// Over how many objects what it gets is striped, 1 to [`STRIPE_WIDTH_MAX`]; 1: not at all.
+    pub stripe_width: u8,
     /// How many clients may use it through one host at the same time.
     pub connections: Connections,
     /// The policy that it follows; `None`: its rules are its own.
     pub policy: Option<FollowedPolicy>,
     /// Set while it is deleted and can be brought back. It has another name then.
     pub trashed: Option<Trashed>,
-    /// How large its objects are, in order. Empty where they are cut evenly: then all have
-    /// [`object_sectors`] sectors, and the last one has the rest. See [`VolumeRecord::layout`].
+    /// Its stripe sets, in order. Empty where its objects are cut evenly and none is striped: then
+    /// all have [`object_sectors`] sectors, and the last one has the rest. See
+    /// [`VolumeRecord::layout`].
     pub runs: Vec<ObjectRun>,
     /// Its objects in order.
     pub objects: Vec<ObjectId>,
@@ -462,14 +448,26 @@ impl VolumeRecord {
         layout.unwrap_or_default()
     }
 
-    /// The same volume with these objects behind those that it has.
+    /// The same volume with these objects, which lie as `more` says, behind those that it has.
     #[must_use]
-    pub fn with_objects(self, more: &[ObjectRecord]) -> Self {
-        let layout = self.layout().with(more.iter().map(|object| object.sectors));
+    pub fn with_objects(self, more: &VolumeLayout, ids: &[ObjectRecord]) -> Self {
+        let sizes = ids.iter().map(|object| object.sectors);
+        assert!(more.sizes().eq(sizes), "objects that are not those of their layout");
+        let layout = self.layout().with(more);
         let mut objects = self.objects;
-        objects.extend(more.iter().map(|object| object.id));
+        objects.extend(ids.iter().map(|object| object.id));
         let size_bytes = layout.sectors() * SECTOR_SIZE;
         Self { size_bytes, runs: layout.said(), objects, ..self }
+    }
+
+    /// Sectors that are not striped as those that it gets next, for they were there before.
+    #[must_use]
+    pub fn otherwise_striped(&self) -> u64 {
+        let is_other = |run: &ObjectRun| {
+            let next = VolumeLayout::striped(run.sectors, self.stripe_width, OBJECT_SECTORS_MAX);
+            next.runs().next().map(|next| next.width) != Some(run.width)
+        };
+        self.layout().runs().filter(is_other).map(|run| run.span()).sum()
     }
 
     /// What it may do in a second.
@@ -489,6 +487,7 @@ impl VolumeRecord {
         ensure(is_whole, "size_bytes", "is not a multiple of 512")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        check_width(self.stripe_width)?;
         self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;
         let is_named_so = self.name == trash_name(self.id);
         ensure(is_named_so == self.trashed.is_some(), "name", "is not that of its state")?;

@@ -16,6 +16,10 @@ pub const PEERS_MAX: usize = 8;
 const LAYOUT: u8 = 1;
 /// The same with [`Description::part`] at its end.
 const LAYOUT_WITH_PART: u8 = 2;
+/// As [`LAYOUT`], with a [`RawStripe`] at its end.
+const LAYOUT_STRIPED: u8 = 3;
+/// As [`LAYOUT_WITH_PART`], with a [`RawStripe`] behind that.
+const LAYOUT_STRIPED_WITH_PART: u8 = 4;
 
 /// What a component was worth, by the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,10 @@ pub struct Description {
     pub index: u16,
     /// How many it has.
     pub objects: u16,
+    /// Which object of its stripe set this is, below `width`.
+    pub column: u8,
+    /// How many objects its stripe set has, at least 1.
+    pub width: u8,
     /// Of the object's record.
     pub version: Version,
     /// Of the object's record.
@@ -75,7 +83,7 @@ pub struct Description {
     pub siblings: Vec<Sibling>,
 }
 
-/// The fixed part; the name, the siblings and, in [`LAYOUT_WITH_PART`], a [`RawPart`] follow.
+/// The fixed part; the name, the siblings and what the layout has at its end follow.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawHead {
@@ -121,15 +129,32 @@ struct RawPart {
 layout!(RawPart, 12: version 0, term 8);
 const PART: usize = size_of::<RawPart>();
 
+/// Where in a stripe set the object is. Not written where the set is that object alone.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawStripe {
+    column: u8,
+    width: u8,
+}
+
+layout!(RawStripe, 2: column 0, width 1);
+const STRIPE: usize = size_of::<RawStripe>();
+
 /// Bytes of the longest description.
-pub(crate) const DESCRIPTION_MAX: usize = HEAD + VOLUME_NAME_MAX + PEERS_MAX * SIBLING + PART;
-const _: () = assert!(DESCRIPTION_MAX == 321);
+pub(crate) const DESCRIPTION_MAX: usize =
+    HEAD + VOLUME_NAME_MAX + PEERS_MAX * SIBLING + PART + STRIPE;
+const _: () = assert!(DESCRIPTION_MAX == 323);
 
 impl Description {
     /// Bytes that it takes.
     pub(crate) fn size(&self) -> usize {
         let part = if self.part.is_some() { PART } else { 0 };
-        HEAD + self.name.len() + self.siblings.len() * SIBLING + part
+        let stripe = if self.is_striped() { STRIPE } else { 0 };
+        HEAD + self.name.len() + self.siblings.len() * SIBLING + part + stripe
+    }
+
+    fn is_striped(&self) -> bool {
+        self.width > 1
     }
 
     /// Fills `out`, exactly [`Description::size`] bytes.
@@ -139,7 +164,12 @@ impl Description {
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
         let (head, rest) = prefix_mut(out);
         *head = RawHead {
-            layout: if self.part.is_some() { LAYOUT_WITH_PART } else { LAYOUT },
+            layout: match (self.is_striped(), self.part.is_some()) {
+                (false, false) => LAYOUT,
+                (false, true) => LAYOUT_WITH_PART,
+                (true, false) => LAYOUT_STRIPED,
+                (true, true) => LAYOUT_STRIPED_WITH_PART,
+            },
             name_length: short(self.name.len()),
             ftt: self.ftt,
             reserve_percent: self.reserve_percent,
@@ -154,21 +184,28 @@ impl Description {
         };
         let (name, rest) = rest.split_at_mut(self.name.len());
         name.copy_from_slice(self.name.as_bytes());
-        let (siblings, rest) = prefix_of_mut::<RawSibling>(rest, self.siblings.len());
+        let (siblings, mut rest) = prefix_of_mut::<RawSibling>(rest, self.siblings.len());
         for (raw, sibling) in siblings.iter_mut().zip(&self.siblings) {
             *raw = sibling.into();
         }
         if let Some((version, term)) = self.part {
-            *prefix_mut(rest).0 = RawPart { version: version.0.into(), term: term.0.into() };
+            let (part, behind) = prefix_mut(rest);
+            *part = RawPart { version: version.0.into(), term: term.0.into() };
+            rest = behind;
+        }
+        if self.is_striped() {
+            *prefix_mut(rest).0 = RawStripe { column: self.column, width: self.width };
         }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let bad = FormatError::Field { name: "description" };
         let (head, rest) = prefix::<RawHead>(bytes)?;
-        let has_part = match head.layout {
-            LAYOUT => false,
-            LAYOUT_WITH_PART => true,
+        let (is_striped, has_part) = match head.layout {
+            LAYOUT => (false, false),
+            LAYOUT_WITH_PART => (false, true),
+            LAYOUT_STRIPED => (true, false),
+            LAYOUT_STRIPED_WITH_PART => (true, true),
             _ => return Err(bad),
         };
         let (index, objects) = (head.index.get(), head.objects.get());
@@ -178,17 +215,28 @@ impl Description {
         }
         let (name, rest) = rest.split_at_checked(name_length).ok_or(FormatError::Length)?;
         let name = std::str::from_utf8(name).map_err(|_| bad)?.to_owned();
-        let (siblings, rest) = prefix_of::<RawSibling>(rest, count)?;
+        let (siblings, mut rest) = prefix_of::<RawSibling>(rest, count)?;
         let siblings = siblings.iter().map(RawSibling::decode).collect::<Result<_, _>>()?;
         let version = Version(head.version.get());
         let part = match has_part {
             true => {
-                let (part, _) = prefix::<RawPart>(rest)?;
+                let (part, behind) = prefix::<RawPart>(rest)?;
+                rest = behind;
                 Some((Version(part.version.get()), Term(part.term.get())))
             }
             false => None,
         };
         if part.is_some_and(|(before, _)| before >= version) {
+            return Err(bad);
+        }
+        let (column, width) = match is_striped {
+            true => {
+                let (stripe, _) = prefix::<RawStripe>(rest)?;
+                (stripe.column, stripe.width)
+            }
+            false => (0, 1),
+        };
+        if column >= width || u16::from(column) > index || is_striped && width < 2 {
             return Err(bad);
         }
         let read = Self {
@@ -199,6 +247,8 @@ impl Description {
             reserve_percent: head.reserve_percent,
             index,
             objects,
+            column,
+            width,
             version,
             term: Term(head.term.get()),
             part,

@@ -21,7 +21,10 @@ pub enum Command {
         /// Part of its size that is kept for it, percent.
         #[serde(default)]
         reserve_percent: u8,
-        /// The policy that it follows; its rules count then, and the two above do not.
+        /// Over how many parts it is striped; 1: it is not.
+        #[serde(default = "one")]
+        stripe_width: u8,
+        /// The policy that it follows; its rules count then, and the three above do not.
         #[serde(default)]
         policy: Option<String>,
         /// Make it with fewer copies where there is no place for all of them.
@@ -361,6 +364,11 @@ impl GroupConfig {
     }
 }
 
+/// What commands of programs that know no stripes mean.
+pub(crate) fn one() -> u8 {
+    1
+}
+
 /// Rules of a policy; what is none stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -371,6 +379,9 @@ pub struct PolicyRules {
     /// Part of a volume's size that is kept for it, percent.
     #[serde(default)]
     pub reserve_percent: Option<u8>,
+    /// Over how many parts volumes are striped.
+    #[serde(default)]
+    pub stripe_width: Option<u8>,
     /// How long a copy may be away.
     #[serde(default)]
     pub repair_delay: Option<RepairDelay>,

@@ -175,6 +175,8 @@ pub(crate) mod tests {
             size_bytes: 1 << 30,
             ftt: 1,
             reserve_percent: 0,
+            stripe_width: 1,
+            otherwise_striped_bytes: 0,
             connections: directory::Connections::Shared,
             policy: None,
             compliance: crate::report::ComplianceReport::default(),

@@ -252,6 +252,12 @@ pub struct VolumeReport {
     /// Part of its size that is kept for it, percent.
     #[serde(default)]
     pub reserve_percent: u8,
+    /// Over how many parts what it gets is striped; 1: not at all.
+    #[serde(default = "crate::command::one")]
+    pub stripe_width: u8,
+    /// How much of it is not striped so, for it was made before.
+    #[serde(default)]
+    pub otherwise_striped_bytes: u64,
     /// Who may use it beside whom.
     #[serde(default)]
     pub connections: Connections,

@@ -8,6 +8,9 @@
 //! are, as in another room; of these the ones on which most space is likely to stay free. Volumes
 //! are thin: existing ones are expected to take half of what they may still take. A group that is
 //! nearly full takes no new component.
+//!
+//! The objects of a stripe set are there to share the load. Those go to the disk groups that have
+//! fewest of the set, before anybody is preferred.
 #![forbid(unsafe_code)]
 
 mod domains;
@@ -18,7 +21,8 @@ pub use domains::HostDomains;
 pub use rebuild::{HostSpace, NotRebuilt, not_rebuilt};
 
 pub use volume_spec::{
-    FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_ftt, check_name,
+    FTT_MAX, NAME_MAX, STRIPE_WIDTH_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_ftt,
+    check_name, check_stripe_width,
 };
 
 use base::{GroupId, HostId, Set};
@@ -40,6 +44,8 @@ pub struct Candidate {
     pub free_bytes: u64,
     /// What the components there may still take, bytes. May be more than is free.
     pub growth_bytes: u64,
+    /// Components there of the stripe set that is being placed.
+    pub columns: u32,
 }
 
 impl Candidate {
@@ -138,7 +144,7 @@ pub fn place(
             |c: &&Candidate| chosen.iter().all(|other| !domains.is_shared(other.host, c.host));
         let worth = |c: &&Candidate| {
             let closest = domains.closest(c.host, chosen.iter().map(|other| other.host));
-            (closest, !is_preferred(c.host), Reverse(c.prospect()), c.host, c.group)
+            (closest, c.columns, !is_preferred(c.host), Reverse(c.prospect()), c.host, c.group)
         };
         let Some(next) = with_room.iter().filter(is_free).min_by_key(worth) else {
             let found = chosen.len();
@@ -147,6 +153,36 @@ pub fn place(
         chosen.push(*next);
     }
     Ok(chosen)
+}
+
+/// Chooses groups for each of the `width` objects of a stripe set as [`place`] does for one. What
+/// the ones before got counts: groups that have fewer of the set come first, and each object is
+/// expected to grow to `bytes_each`.
+///
+/// # Errors
+/// [`PlacementError`].
+pub fn place_set(
+    ftt: u8,
+    preferred: Option<HostId>,
+    candidates: &mut [Candidate],
+    refused: &[HostId],
+    domains: &HostDomains,
+    (width, bytes_each): (u8, u64),
+) -> Result<Vec<Vec<Candidate>>, PlacementError> {
+    candidates.iter_mut().for_each(|candidate| candidate.columns = 0);
+    let mut set = Vec::with_capacity(usize::from(width));
+    for _ in 0..width {
+        let chosen = place(ftt, preferred, candidates, refused, domains)?;
+        for taken in &chosen {
+            let is_taken = |c: &&mut Candidate| (c.host, c.group) == (taken.host, taken.group);
+            if let Some(candidate) = candidates.iter_mut().find(is_taken) {
+                candidate.columns += 1;
+                candidate.growth_bytes = candidate.growth_bytes.saturating_add(bytes_each);
+            }
+        }
+        set.push(chosen);
+    }
+    Ok(set)
 }
 
 /// Why no more than `found` copies have a place.
@@ -173,7 +209,8 @@ mod tests {
 
     fn candidate(host: u32, group: u64, free_mib: u64) -> Candidate {
         let free_bytes = free_mib << 20;
-        Candidate { host: HostId(host), group: GroupId(group), free_bytes, growth_bytes: 0 }
+        let (host, group) = (HostId(host), GroupId(group));
+        Candidate { host, group, free_bytes, growth_bytes: 0, columns: 0 }
     }
 
     /// The hosts that were chosen.
@@ -309,6 +346,33 @@ mod tests {
     }
 
     proptest! {
+        /// No group has two objects of a set more than another one that could have them, whatever
+        /// room there is.
+        #[test]
+        fn the_objects_of_a_stripe_set_share_all_groups(
+            free in prop::collection::vec(64_u64..1000, 3..9),
+            ftt in 0u8..3,
+            width in 1u8..13,
+        ) {
+            let all = (1..).zip(&free).map(|(host, free)| candidate(host, host.into(), *free));
+            let mut all: Vec<Candidate> = all.collect();
+            let domains = HostDomains::default();
+            let set = place_set(ftt, Some(HostId(1)), &mut all, &[], &domains, (width, 1 << 30));
+            let set = set.unwrap();
+            prop_assert_eq!(set.len(), usize::from(width));
+            let mut counts = vec![0_usize; free.len()];
+            for chosen in &set {
+                let hosts: Set<HostId> = chosen.iter().map(|c| c.host).collect();
+                prop_assert_eq!(hosts.len(), usize::from(ftt) + 1);
+                for host in hosts {
+                    counts[usize::try_from(host.0).unwrap() - 1] += 1;
+                }
+            }
+            let (most, fewest) = (counts.iter().max(), counts.iter().min());
+            prop_assert!(most.unwrap() - fewest.unwrap() <= 1, "{:?}", counts);
+            prop_assert!(set[0].iter().any(|c| c.host == HostId(1)), "where it is used");
+        }
+
         /// As many copies as there are racks with room have a place, none of them in one rack; and
         /// no room has two of them while another one with room has none.
         #[test]

@@ -8,6 +8,8 @@ use thiserror::Error;
 pub const VOLUME_SIZE_MAX: u64 = 62 << 40;
 /// Most failures to tolerate: the most for which mirrors can be built so far.
 pub const FTT_MAX: u8 = 2;
+/// Most parts that a volume can be striped over.
+pub const STRIPE_WIDTH_MAX: u8 = 12;
 /// Longest name, bytes.
 pub const NAME_MAX: usize = 63;
 
@@ -18,6 +20,7 @@ pub struct VolumeSpec {
     size_bytes: u64,
     ftt: u8,
     reserve_percent: u8,
+    stripe_width: u8,
 }
 
 /// What is wrong with a request for a volume, and what would be right.
@@ -42,6 +45,21 @@ pub enum SpecError {
     /// above 100 percent
     #[error("--reserve {0} is not possible: it is percent of the volume's size, 0 to 100")]
     Reserve(u8),
+    /// not 1 to 12 parts
+    #[error(
+        "--stripe-width {0} is not possible: it is over how many parts a volume is striped, 1 (it \
+         is not) to 12"
+    )]
+    StripeWidth(u8),
+}
+
+/// Checks over how many parts a volume is to be striped.
+///
+/// # Errors
+/// [`SpecError::StripeWidth`].
+pub fn check_stripe_width(width: u8) -> Result<(), SpecError> {
+    let is_right = (1..=STRIPE_WIDTH_MAX).contains(&width);
+    if is_right { Ok(()) } else { Err(SpecError::StripeWidth(width)) }
 }
 
 /// Checks how many failures a volume is to tolerate.
@@ -64,7 +82,7 @@ impl VolumeSpec {
             return Err(SpecError::Size(size_bytes));
         }
         check_ftt(ftt)?;
-        Ok(Self { name: name.to_owned(), size_bytes, ftt, reserve_percent: 0 })
+        Ok(Self { name: name.to_owned(), size_bytes, ftt, reserve_percent: 0, stripe_width: 1 })
     }
 
     /// The same request, with this many percent of the size kept for the volume on each of its disk
@@ -77,6 +95,14 @@ impl VolumeSpec {
             0..=100 => Ok(Self { reserve_percent, ..self }),
             _ => Err(SpecError::Reserve(reserve_percent)),
         }
+    }
+
+    /// The same request, for a volume that is striped over so many parts; 1: it is not.
+    ///
+    /// # Errors
+    /// [`SpecError::StripeWidth`].
+    pub fn with_stripes(self, stripe_width: u8) -> Result<Self, SpecError> {
+        check_stripe_width(stripe_width).map(|()| Self { stripe_width, ..self })
     }
 
     /// The name, as [`check_name`] allows it.
@@ -95,6 +121,12 @@ impl VolumeSpec {
     #[must_use]
     pub fn reserve_percent(&self) -> u8 {
         self.reserve_percent
+    }
+
+    /// Over how many parts it is striped, 1 to [`STRIPE_WIDTH_MAX`].
+    #[must_use]
+    pub fn stripe_width(&self) -> u8 {
+        self.stripe_width
     }
 
     /// Failures to tolerate, at most [`FTT_MAX`].
@@ -136,6 +168,10 @@ mod tests {
         assert_eq!(VolumeSpec::new("a", 512, 3), Err(SpecError::Ftt(3)));
         let spec = VolumeSpec::new("a", 512, 0).expect("a good one");
         assert_eq!(spec.clone().with_reserve(100).map(|spec| spec.reserve_percent()), Ok(100));
-        assert_eq!(spec.with_reserve(101), Err(SpecError::Reserve(101)));
+        assert_eq!(spec.clone().with_reserve(101), Err(SpecError::Reserve(101)));
+        let striped = |width| spec.clone().with_stripes(width).map(|spec| spec.stripe_width());
+        assert_eq!((striped(1), striped(12)), (Ok(1), Ok(12)));
+        assert_eq!(striped(0), Err(SpecError::StripeWidth(0)));
+        assert_eq!(striped(13), Err(SpecError::StripeWidth(13)));
     }
 }

@@ -159,8 +159,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
     let cluster = Cluster::new(&plan, mutation);
     let hosts = plan.hosts as usize;
     let shared = (0..).zip(&plan.volumes).map(|(index, volume)| {
-        let layout = (volume.sectors, volume.object_sectors);
-        Rc::new(VolumeLoad::new(VolumePlan::name(index), layout, &cluster))
+        Rc::new(VolumeLoad::new(VolumePlan::name(index), &volume.layout(), &cluster))
     });
     let mut run = SeedRun {
         shared: shared.collect(),
@@ -443,6 +442,7 @@ impl SeedRun {
             size_bytes: planned.sectors * SECTOR_SIZE,
             ftt: planned.ftt,
             reserve_percent: planned.reserve_percent,
+            stripe_width: planned.stripe_width,
             policy: None,
             force: false,
         };

@@ -278,6 +278,7 @@ impl LargeRun {
             size_bytes: 4 << 20,
             ftt: 1,
             reserve_percent: 0,
+            stripe_width: 1,
             policy: None,
             force: false,
         };

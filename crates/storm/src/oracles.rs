@@ -3,11 +3,12 @@
 //! terms of their own, so what is known of one says nothing of another.
 
 use base::SectorRange;
-use directory::VolumeLayout;
+use directory::{STRIPE_UNIT_SECTORS, StripeSet, VolumeLayout};
 use oracle::{Author, Oracle, ReadId, WriteId};
 
 /// The oracles of a volume.
 pub struct ObjectOracles {
+    layout: VolumeLayout,
     /// The first sector of each object.
     starts: Vec<u64>,
     all: Vec<Oracle>,
@@ -36,40 +37,37 @@ pub struct ReadPart {
 }
 
 impl ObjectOracles {
-    /// A volume of `sectors` sectors, all zero, with objects of `each` sectors.
+    /// A volume that lies so, all zero.
     #[must_use]
-    pub fn new(sectors: u64, each: u64) -> Self {
-        let mut new = Self { starts: Vec::new(), all: Vec::new() };
-        SectorRange::new(0, sectors).split_at_multiples(each).for_each(|part| new.add(part));
+    pub fn new(layout: &VolumeLayout) -> Self {
+        let layout = layout.clone();
+        let mut new = Self { layout: layout.clone(), starts: Vec::new(), all: Vec::new() };
+        layout.sets().for_each(|set| new.add(set));
         new
     }
 
-    fn add(&mut self, part: SectorRange) {
-        self.starts.push(part.start);
-        self.all.push(Oracle::of_part(part));
+    /// Each object of a set has an oracle for all of it, and is asked about its own units alone.
+    fn add(&mut self, set: StripeSet) {
+        for column in 0..set.width {
+            self.starts.push(set.range.start + u64::from(column) * STRIPE_UNIT_SECTORS);
+            self.all.push(Oracle::of_part(set.range));
+        }
     }
 
     /// Has the objects of `layout` behind those that it has, all zero. Returns whether there are
     /// any.
     pub fn grow(&mut self, layout: &VolumeLayout) -> bool {
-        let before = self.all.len();
-        let mut start = self.sectors();
-        while let Some(place) = layout.place(start) {
-            assert_eq!(
-                (place.object, place.sector),
-                (self.all.len(), 0),
-                "objects keep their size"
-            );
-            self.add(SectorRange::new(start, place.left));
-            start += place.left;
-        }
-        self.all.len() > before
+        let known = self.layout.sets().count();
+        assert!(self.layout.sets().eq(layout.sets().take(known)), "what there is stays as it is");
+        layout.sets().skip(known).for_each(|set| self.add(set));
+        self.layout = layout.clone();
+        self.layout.sets().count() > known
     }
 
     /// Sectors of the volume.
     #[must_use]
     pub fn sectors(&self) -> u64 {
-        self.all.iter().map(Oracle::sectors).sum()
+        self.layout.sectors()
     }
 
     /// The first sector of each object.
@@ -96,12 +94,18 @@ impl ObjectOracles {
     }
 
     fn parts(&self, range: SectorRange) -> Vec<(usize, SectorRange)> {
-        let objects = self.starts.iter().zip(&self.all).enumerate();
-        let parts = objects.map(|(object, (start, oracle))| {
-            let all = SectorRange::new(*start, oracle.sectors());
-            (object, range.intersect(all))
-        });
-        parts.filter(|(_, part)| !part.is_empty()).collect()
+        let mut parts = Vec::new();
+        let mut rest = range;
+        while let Some(set) = self.layout.set_of(rest.start).filter(|_| !rest.is_empty()) {
+            let within = rest.intersect(set.range);
+            let mut at = within.start;
+            for (place, count) in set.places(within) {
+                parts.push((place.object, SectorRange::new(at, count)));
+                at += count;
+            }
+            rest = SectorRange::new(at, rest.end() - at);
+        }
+        parts
     }
 
     /// Begins a write of data, or of zeros. `None` where another write that somebody waits for

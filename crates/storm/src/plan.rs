@@ -12,6 +12,7 @@ pub(crate) mod growth;
 mod memory;
 mod shards;
 mod small;
+mod stripes;
 
 pub use memory::{HostMemory, HostPages};
 pub use small::PlanLimits;
@@ -20,7 +21,7 @@ use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
 use crate::story::Story;
 use base::Rng;
-use directory::{OBJECT_SECTORS_MAX, ServerFaults};
+use directory::{OBJECT_SECTORS_MAX, ServerFaults, VolumeLayout};
 use diskgroup::{CreateSizes, GroupLimits, GroupOptions};
 use host::{BalanceOptions, ClusterKind, ScrubOptions};
 use object::ObjectOptions;
@@ -103,8 +104,10 @@ const REPAIR_FIRST: u64 = 273_000_000;
 pub struct VolumePlan {
     /// Its size, sectors.
     pub sectors: u64,
-    /// Sectors of each of its objects but the last one.
+    /// Sectors of each of its objects but the last one; where it is striped, at most so many.
     pub object_sectors: u64,
+    /// Over how many objects it is striped; 1: it is not.
+    pub stripe_width: u8,
     /// Failures to tolerate.
     pub ftt: u8,
     /// The reserve: the part of its size that is kept for it, percent.
@@ -119,12 +122,7 @@ pub struct VolumePlan {
 /// opens again.
 const LATE_FIRST: u64 = 160_000_000;
 
-/// The first seed in which groups have several capacity devices half of the time, and in which
-/// devices leave their group.
-const OUT_FIRST: u64 = 170_000_000;
-
-/// The first seed with small budgets of bytes, and with resyncs whose target gets new writes only
-/// near their end.
+/// The first seed with small budgets of bytes, and with resyncs that send new writes late.
 const JOIN_FIRST: u64 = 190_000_000;
 
 /// The first seed whose clients ask for block status.
@@ -132,11 +130,6 @@ const STATUS_FIRST: u64 = 250_000_000;
 
 /// The first seed with long deaths, and with other time-outs of clients.
 const STALL_FIRST: u64 = 253_000_000;
-
-fn devices(seed: u64) -> Option<u32> {
-    let mut rng = Rng::stream(seed, 12);
-    (seed >= OUT_FIRST && rng.below(2) == 0).then(|| 2 + rng.below(2) as u32)
-}
 
 fn weights(rng: &mut Rng, seed: u64) -> Weights {
     let weights = Weights::draw(rng);
@@ -150,7 +143,13 @@ impl VolumePlan {
     /// How many objects it has.
     #[must_use]
     pub fn objects(&self) -> usize {
-        usize::try_from(self.sectors.div_ceil(self.object_sectors)).unwrap_or(usize::MAX)
+        self.layout().sizes().count()
+    }
+
+    /// How they lie.
+    #[must_use]
+    pub fn layout(&self) -> VolumeLayout {
+        VolumeLayout::striped(self.sectors, self.stripe_width, self.object_sectors)
     }
 
     /// Its name.
@@ -248,7 +247,7 @@ impl Plan {
             groups,
             devices: {
                 let early = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };
-                devices(seed).unwrap_or(early)
+                freedom::devices(seed).unwrap_or(early)
             },
             rounds: Round::draw_all(&mut rng, seed, rounds, volumes.len()),
             volumes,
@@ -356,6 +355,7 @@ impl VolumePlan {
             clients: clients.collect(),
             sectors: 512 << rng.below(5),
             object_sectors: OBJECT_SECTORS_MAX,
+            stripe_width: 1,
             ftt: match rng.below(12) {
                 0 => 0,
                 1..4 => 2,

@@ -7,6 +7,7 @@ use crate::plan::ClientLoad;
 use crate::records::Records;
 use crate::waits::ClientWaits;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
+use directory::VolumeLayout;
 use env::channel::oneshot;
 use env::{Either, Env, Notify, TaskSet, select};
 use host::Node;
@@ -55,12 +56,12 @@ pub struct VolumeLoad {
 }
 
 impl VolumeLoad {
-    /// The shared state for a volume of `sectors` sectors with objects of `each` sectors.
+    /// The shared state for a volume that lies so.
     #[must_use]
-    pub fn new(volume: String, (sectors, each): (u64, u64), cluster: &Cluster) -> Self {
+    pub fn new(volume: String, layout: &VolumeLayout, cluster: &Cluster) -> Self {
         Self {
             volume,
-            oracle: RefCell::new(ObjectOracles::new(sectors, each)),
+            oracle: RefCell::new(ObjectOracles::new(layout)),
             wrong: RefCell::default(),
             is_open: Cell::new(true),
             is_trimming: Cell::default(),

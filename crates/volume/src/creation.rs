@@ -2,7 +2,7 @@
 //! How a new volume is cut into objects, and how many of them are made at a time.
 
 use base::{CHUNK_SECTORS, SECTOR_SIZE};
-use directory::{OBJECT_SECTORS_MAX, object_sectors};
+use directory::{OBJECT_SECTORS_MAX, VolumeLayout, object_sectors};
 
 /// Objects in one transaction at most: etcd takes 128 operations.
 pub const TRANSACTION_OBJECTS_MAX: usize = 96;
@@ -11,7 +11,7 @@ pub const TRANSACTION_OBJECTS_MAX: usize = 96;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreationOptions {
     /// Sectors of an object, whole chunks, [`OBJECT_SECTORS_MAX`] at most. They may become fewer,
-    /// for all objects of a volume but the last one are of equal size.
+    /// for all objects of a volume that is not striped are of equal size, but the last one.
     pub object_sectors: u64,
     /// Objects whose components are made side by side. Those do not know of each other when they
     /// choose among the groups of a host, so that not more may be on one group than would be fair.
@@ -42,12 +42,17 @@ impl CreationOptions {
         assert!(self.objects_at_once > 0, "objects are made at least one by one");
     }
 
-    /// Sectors of each object but the last one, in a new volume of `size_bytes`, whole sectors and
-    /// not 0.
+    /// How a new volume is laid out: `size_bytes`, whole sectors and not 0, over `width` objects at
+    /// a time.
     #[must_use]
-    pub fn object_sectors_of(self, size_bytes: u64) -> u64 {
-        let count = (size_bytes / SECTOR_SIZE).div_ceil(self.object_sectors);
+    pub fn layout_of(self, size_bytes: u64, width: u8) -> VolumeLayout {
+        let sectors = size_bytes / SECTOR_SIZE;
+        if width > 1 {
+            return VolumeLayout::striped(sectors, width, self.object_sectors);
+        }
+        let count = sectors.div_ceil(self.object_sectors);
         let each = object_sectors(size_bytes, count);
-        each.unwrap_or_else(|| unreachable!("{count} objects cover {size_bytes} bytes"))
+        let each = each.unwrap_or_else(|| unreachable!("{count} objects cover {size_bytes} bytes"));
+        VolumeLayout::striped(sectors, 1, each)
     }
 }

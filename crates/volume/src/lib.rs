@@ -7,6 +7,7 @@
 mod creation;
 mod device;
 mod error;
+mod extents;
 mod limits;
 mod openings;
 mod split;

@@ -62,28 +62,43 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LARGEST: u64 = directory::OBJECT_SECTORS_MAX / 2;
+    const LARGEST: u64 = directory::OBJECT_SECTORS_MAX / 2 / CHUNK_SECTORS * CHUNK_SECTORS;
 
     proptest! {
         /// Every sector of a request is in exactly one piece, in order, at its place.
         #[test]
         fn pieces_cover_the_request(
-            sizes in prop::collection::vec(
-                prop::sample::select(vec![8, 1000, CHUNK_SECTORS, 3 * CHUNK_SECTORS, 2 * LARGEST]),
+            sets in prop::collection::vec(
+                (
+                    prop::sample::select(vec![
+                        8,
+                        1000,
+                        CHUNK_SECTORS,
+                        3 * CHUNK_SECTORS,
+                        7 * CHUNK_SECTORS + 8,
+                        2 * LARGEST,
+                    ]),
+                    1_u8..4,
+                ),
                 1..6,
             ),
             edge in 0_usize..6,
             near in 0u64..5000,
             count in 1u64..20_000,
         ) {
-            let layout = VolumeLayout::of_sizes(sizes.iter().copied());
-            let first_of = |object: usize| sizes[..object].iter().sum::<u64>();
-            let start = (first_of(edge % sizes.len()) + near).saturating_sub(2500);
-            let start = start.min(layout.sectors() - 1);
+            let sets = sets.iter().map(|(sectors, width)| {
+                VolumeLayout::striped(*sectors, *width, 2 * LARGEST)
+            });
+            let layout = sets.reduce(|all, set| all.with(&set)).unwrap();
+            let sizes: Vec<u64> = layout.sizes().collect();
+            let edge = layout.sets().nth(edge).map_or(0, |set| set.range.start);
+            let start = (edge + near).saturating_sub(2500).min(layout.sectors() - 1);
             let range = SectorRange::new(start, count.min(layout.sectors() - start));
             let mut at = start;
             for piece in pieces(range, &layout) {
-                prop_assert_eq!(first_of(piece.object) + piece.range.start, at);
+                let place = layout.place(at).unwrap();
+                prop_assert_eq!((piece.object, piece.range.start), (place.object, place.sector));
+                prop_assert!(piece.range.count <= place.left);
                 prop_assert_eq!(piece.within.start as u64, (at - start) * SECTOR_SIZE);
                 prop_assert_eq!(piece.within.len() as u64, piece.range.bytes());
                 prop_assert!(piece.range.end() <= sizes[piece.object]);

@@ -3,6 +3,7 @@
 
 use crate::VolumeError;
 use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
+use crate::extents::Columns;
 use crate::limits::{Limited, Limits};
 use crate::openings::Openings;
 use crate::split::{self, Piece};
@@ -415,22 +416,16 @@ impl Door {
         range: SectorRange,
         deadline: Instant,
     ) -> Result<Vec<Extent>, VolumeError> {
-        let mut list = Vec::new();
-        let place = self.shape().layout.place(range.start).filter(|_| !range.is_empty());
-        let Some(place) = place else { return Ok(list) };
-        let asked = SectorRange::new(place.sector, range.count.min(place.left));
-        let (mut at, end) = (asked.start, asked.end());
-        let attempt = |id| self.objects.extents(id, asked);
-        for (found, is_allocated) in self.resend(place.object, deadline, attempt).await? {
-            let found = found.intersect(SectorRange::new(at, end - at));
-            if found.start != at {
-                return Err(VolumeError::Io); // a gap: the owner answered nonsense
-            }
-            at = found.end();
-            if !found.is_empty() {
-                Extent::append(&mut list, Extent { bytes: found.bytes(), is_allocated });
-            }
-        }
+        let set = self.shape().layout.set_of(range.start).filter(|_| !range.is_empty());
+        let Some(set) = set else { return Ok(Vec::new()) };
+        let columns = Columns::of(set, range.intersect(set.range));
+        let asked = columns.asked().map(|(object, range)| async move {
+            let attempt = |id| self.objects.extents(id, range);
+            self.resend(object, deadline, attempt).await
+        });
+        let answers = try_join_at_most(self.pieces_most, asked).await?;
+        let list = columns.joined(&answers);
+        // A gap, or nothing at all: an owner answered nonsense.
         if list.is_empty() { Err(VolumeError::Io) } else { Ok(list) }
     }
 

@@ -12,6 +12,7 @@ pub enum PolicyCommand {
     /// Make a policy; where nothing is said: two copies, thin, the repair delay of the cluster
     #[command(after_help = "Examples:
   gabion policy create gold --ftt 2 --reserve 100
+  gabion policy create wide --stripe-width 4      load on one volume is spread over more devices
   gabion policy create batch --ftt 0 --repair-delay never --iops 2000 --bandwidth 50MiB
 Then: gabion volume create db --size 50GiB --policy gold, or gabion volume set-policy db gold")]
     Create {
@@ -73,6 +74,10 @@ pub struct RulesArgs {
     /// Part of a volume's size that is kept for it on each of its hosts, 0 to 100
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100), value_name = "PERCENT")]
     pub reserve: Option<u8>,
+    /// Over how many parts volumes are striped, 1 (not at all) to 12; they are on different disk
+    /// groups as far as there are any. Volumes that are there keep what they have
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=12), value_name = "N")]
+    pub stripe_width: Option<u8>,
     /// How long a copy may be away before it is made again on another host: for example 45s,
     /// 30min, 2h; never; or cluster, as 'gabion cluster show' has it
     #[arg(long, value_parser = repair_delay, value_name = "TIME")]
@@ -89,8 +94,15 @@ pub struct RulesArgs {
 impl RulesArgs {
     /// As a host is told.
     pub fn rules(self) -> PolicyRules {
-        let Self { ftt, reserve: reserve_percent, repair_delay, iops, bandwidth } = self;
-        PolicyRules { ftt, reserve_percent, repair_delay, iops, bytes_per_second: bandwidth }
+        let Self { ftt, reserve, stripe_width, repair_delay, iops, bandwidth } = self;
+        PolicyRules {
+            ftt,
+            reserve_percent: reserve,
+            stripe_width,
+            repair_delay,
+            iops,
+            bytes_per_second: bandwidth,
+        }
     }
 }
 

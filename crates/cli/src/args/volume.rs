@@ -15,6 +15,7 @@ pub enum VolumeCommand {
   gabion volume create db --size 50GiB --reserve 100
   gabion volume create scratch --size 100GiB --ftt 0
   gabion volume create disk --size 20GiB --connections exclusive
+  gabion volume create db --size 50GiB --stripe-width 4   its load is spread over more devices
   gabion volume create db --size 50GiB --policy gold
   gabion volume create db --size 50GiB --ftt 2 --force   with the hosts that there are")]
     Create {
@@ -32,12 +33,17 @@ pub enum VolumeCommand {
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT")]
         reserve: u8,
+        /// Over how many parts it is striped, 1 (not at all) to 12: they take turns, 1 MiB each,
+        /// and are on different disk groups as far as there are any
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=12))]
+        #[arg(value_name = "N")]
+        stripe_width: u8,
         /// How many clients may use it through one host at once: shared (any number; over TCP each
         /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
         #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
         connections: Connections,
-        /// The policy that it follows, in the place of --ftt and --reserve
-        #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve"])]
+        /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
+        #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
         policy: Option<String>,
         /// Make it with fewer copies where there is no place for all of them; the others are made
         /// as soon as there is one

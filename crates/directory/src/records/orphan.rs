@@ -3,11 +3,11 @@
 //! it found there, and what the component's own description says. Lost volumes are made again from
 //! these records.
 
-use super::json::{Stored, from_json, to_json};
+use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::stored::{Hex, LsnText, StoredComponent};
 use super::{
     COMPONENTS_MAX, ComponentRecord, FORMAT, FTT_MAX, NAME_RULE, OBJECT_SECTORS_MAX, OBJECTS_MAX,
-    RecordError, ensure, is_name,
+    RecordError, check_width, ensure, is_name,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 /// The format of the record of a component that was given up. It is another one, so that older
 /// programs do not take the record for a component that is there.
 const FORMAT_GIVEN_UP: u32 = 2;
+/// The format of the record of a component of a striped object, given up or not.
+const FORMAT_STRIPED: u32 = 3;
 
 /// Why the directory does not account for a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +51,10 @@ pub struct About {
     pub index: u16,
     /// How many it has.
     pub objects: u16,
+    /// Which object of its stripe set this is, below `width`.
+    pub column: u8,
+    /// How many objects its stripe set has, 1 to [`STRIPE_WIDTH_MAX`](super::STRIPE_WIDTH_MAX).
+    pub width: u8,
     /// Version of the object's record that this was copied from.
     pub version: Version,
     /// Term of that record.
@@ -107,6 +113,9 @@ impl About {
         ensure(self.term.0 < 1 << 24, "term", "does not fit an lsn")?;
         ensure(self.index < self.objects, "index", "is not below objects")?;
         ensure(usize::from(self.objects) <= OBJECTS_MAX, "objects", "is above 1024")?;
+        check_width(self.width)?;
+        let is_inside = self.column < self.width && u16::from(self.column) <= self.index;
+        ensure(is_inside, "stripe", "does not have this object")?;
         ensure(self.siblings.len() <= COMPONENTS_MAX, "siblings", "has too many entries")
     }
 }
@@ -182,28 +191,39 @@ struct StoredAbout {
     reserve_percent: u8,
     index: u16,
     objects: u16,
+    /// In format 3 always, else never: column and width, which is not 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stripe: Option<(u8, u8)>,
     version: u64,
     term: u32,
     siblings: Vec<StoredComponent>,
 }
 
 impl Stored for Orphan {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_GIVEN_UP];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_GIVEN_UP, FORMAT_STRIPED];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let is_right = self.given_up.is_some() == (self.format == FORMAT_GIVEN_UP);
-        ensure(is_right, "given_up", "does not belong to the record's format")
+        let is_striped = self.format == FORMAT_STRIPED;
+        let is_right = is_striped || self.given_up.is_some() == (self.format == FORMAT_GIVEN_UP);
+        ensure(is_right, "given_up", OTHER_FORMAT)?;
+        let stripe = self.about.as_ref().and_then(|about| about.stripe);
+        let is_right = stripe.is_some() == is_striped && stripe.is_none_or(|(_, width)| width > 1);
+        ensure(is_right, "stripe", OTHER_FORMAT)
     }
 }
 
 impl From<&OrphanRecord> for Orphan {
     fn from(r: &OrphanRecord) -> Self {
         Self {
-            format: if r.given_up.is_some() { FORMAT_GIVEN_UP } else { FORMAT },
+            format: match &r.about {
+                Some(about) if about.width > 1 => FORMAT_STRIPED,
+                _ if r.given_up.is_some() => FORMAT_GIVEN_UP,
+                _ => FORMAT,
+            },
             id: Hex(r.id.0),
             object: Hex(r.object.0),
             sectors: r.sectors,
@@ -257,6 +277,7 @@ impl From<&About> for StoredAbout {
             reserve_percent: a.reserve_percent,
             index: a.index,
             objects: a.objects,
+            stripe: (a.width > 1).then_some((a.column, a.width)),
             version: a.version.0,
             term: a.term.0,
             siblings: a.siblings.iter().map(StoredComponent::from).collect(),
@@ -266,6 +287,7 @@ impl From<&About> for StoredAbout {
 
 impl From<StoredAbout> for About {
     fn from(s: StoredAbout) -> Self {
+        let (column, width) = s.stripe.unwrap_or((0, 1));
         Self {
             volume: VolumeId(s.volume.0),
             name: s.name,
@@ -274,6 +296,8 @@ impl From<StoredAbout> for About {
             reserve_percent: s.reserve_percent,
             index: s.index,
             objects: s.objects,
+            column,
+            width,
             version: Version(s.version),
             term: Term(s.term),
             siblings: s.siblings.into_iter().map(ComponentRecord::from).collect(),
@@ -286,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_up_has_a_format_of_its_own_that_older_programs_do_not_take_for_a_component() {
+    fn what_was_given_up_or_is_striped_has_a_format_that_older_programs_refuse() {
         let kept = OrphanRecord {
             id: ComponentId(1),
             object: ObjectId(2),
@@ -309,10 +333,37 @@ mod tests {
         let text = |record: &OrphanRecord| String::from_utf8(record.encode()).expect("text");
         assert!(text(&kept).starts_with("{\"format\":1,") && !text(&kept).contains("given_up"));
         assert!(text(&gone).starts_with("{\"format\":2,"));
-        for record in [&kept, &gone] {
+        let about = About {
+            volume: VolumeId(1),
+            name: "vm".to_owned(),
+            size_bytes: 8 << 20,
+            ftt: 1,
+            reserve_percent: 0,
+            index: 1,
+            objects: 2,
+            column: 1,
+            width: 2,
+            version: Version(10),
+            term: Term(8),
+            siblings: Vec::new(),
+        };
+        let striped = OrphanRecord { about: Some(about.clone()), ..kept.clone() };
+        let both = OrphanRecord { about: Some(about.clone()), ..gone.clone() };
+        let plain = About { column: 0, width: 1, ..about };
+        let plain = OrphanRecord { about: Some(plain), ..kept.clone() };
+        assert!(text(&striped).starts_with("{\"format\":3,") && text(&striped).contains("[1,2]"));
+        for record in [&kept, &gone, &striped, &both, &plain] {
             assert_eq!(OrphanRecord::decode(&record.encode()).as_ref().ok(), Some(record));
         }
-        for (right, wrong) in [(&kept, "\"format\":2,"), (&gone, "\"format\":1,")] {
+        let wrong = [
+            (&kept, "\"format\":2,"),
+            (&gone, "\"format\":1,"),
+            (&kept, "\"format\":3,"),
+            (&striped, "\"format\":1,"),
+            (&both, "\"format\":2,"),
+            (&plain, "\"format\":3,"),
+        ];
+        for (right, wrong) in wrong {
             let mixed = text(right).replacen("\"format\":", "\"x\":", 1);
             let mixed = format!("{{{wrong}{}", mixed.split_once(',').expect("fields").1);
             assert!(OrphanRecord::decode(mixed.as_bytes()).is_err(), "{mixed}");

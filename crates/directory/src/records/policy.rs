@@ -3,7 +3,10 @@
 //! are applied to it, and says of which version of which policy they are.
 
 use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
-use super::{FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, ensure, is_name};
+use super::{
+    FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, check_width, ensure,
+    is_name,
+};
 use serde::{Deserialize, Serialize};
 
 /// The policy that every cluster has. Where there is no record of it, it is as
@@ -12,6 +15,8 @@ pub const DEFAULT_POLICY: &str = "default";
 
 /// The format of the record of a policy that has limits.
 const FORMAT_LIMITED: u32 = 2;
+/// The format of the record of a policy that stripes, with or without limits.
+const FORMAT_STRIPED: u32 = 3;
 
 /// How long a copy of a volume may be away before another host gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +53,9 @@ pub struct PolicyRecord {
     pub ftt: u8,
     /// Part of a volume's size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
+    /// Over how many objects volumes are striped, 1 to
+    /// [`STRIPE_WIDTH_MAX`](super::STRIPE_WIDTH_MAX); 1: not at all.
+    pub stripe_width: u8,
     /// How long a copy may be away.
     pub repair_delay: RepairDelay,
     /// What each volume may do in a second.
@@ -76,6 +84,7 @@ impl PolicyRecord {
             version: 1,
             ftt: 1,
             reserve_percent: 0,
+            stripe_width: 1,
             repair_delay: RepairDelay::Cluster,
             limits: IoLimits::default(),
         }
@@ -97,6 +106,7 @@ impl PolicyRecord {
         ensure(self.version > 0, "version", "is zero")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        check_width(self.stripe_width)?;
         self.limits.check()?;
         self.repair_delay.check()
     }
@@ -108,11 +118,16 @@ impl PolicyRecord {
         let checked = self.check();
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
         to_json(&Policy {
-            format: if self.limits.is_any() { FORMAT_LIMITED } else { FORMAT },
+            format: match self.limits.is_any() {
+                _ if self.stripe_width > 1 => FORMAT_STRIPED,
+                true => FORMAT_LIMITED,
+                false => FORMAT,
+            },
             name: self.name.clone(),
             version: self.version,
             ftt: self.ftt,
             reserve_percent: self.reserve_percent,
+            stripe_width: (self.stripe_width > 1).then_some(self.stripe_width),
             repair_delay: self.repair_delay,
             limits: self.limits.said(),
         })
@@ -129,6 +144,7 @@ impl PolicyRecord {
             version: s.version,
             ftt: s.ftt,
             reserve_percent: s.reserve_percent,
+            stripe_width: s.stripe_width.unwrap_or(1),
             repair_delay: s.repair_delay,
             limits: s.limits.unwrap_or_default(),
         };
@@ -158,23 +174,29 @@ struct Policy {
     version: u64,
     ftt: u8,
     reserve_percent: u8,
+    /// In format 3 always, else never. Not 1, which means no field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stripe_width: Option<u8>,
     repair_delay: RepairDelay,
-    /// In format 2 always, else never. Not empty.
+    /// In format 2 always, in format 3 sometimes, else never. Not empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limits: Option<IoLimits>,
 }
 
 impl Stored for Policy {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED, FORMAT_STRIPED];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let is_striped = self.format == FORMAT_STRIPED;
+        let is_wide = self.stripe_width.is_some() == is_striped && self.stripe_width != Some(1);
+        ensure(is_wide, "stripe_width", OTHER_FORMAT)?;
         let is_right = match self.limits {
-            Some(limits) => self.format == FORMAT_LIMITED && limits.is_any(),
-            None => self.format == FORMAT,
+            Some(limits) => (is_striped || self.format == FORMAT_LIMITED) && limits.is_any(),
+            None => is_striped || self.format == FORMAT,
         };
         ensure(is_right, "limits", OTHER_FORMAT)
     }

@@ -61,6 +61,7 @@ fn volume() -> VolumeRecord {
         size_bytes: OBJECT_SECTORS_MAX * SECTOR_SIZE + 512,
         ftt: 1,
         reserve_percent: 0,
+        stripe_width: 1,
         connections: Connections::Shared,
         policy: None,
         trashed: None,
@@ -75,6 +76,7 @@ fn policy() -> PolicyRecord {
         version: 3,
         ftt: 2,
         reserve_percent: 100,
+        stripe_width: 1,
         repair_delay: RepairDelay::Seconds(90),
         limits: IoLimits::default(),
     }
@@ -94,7 +96,15 @@ fn grown_volume() -> VolumeRecord {
     let even = VolumeRecord { size_bytes: 2 * OBJECT_SECTORS_MAX * SECTOR_SIZE, ..volume() };
     let more = [(3, 4096), (4, 1001)];
     let more = more.map(|(id, sectors)| ObjectRecord { id: ObjectId(id), sectors, ..object() });
-    even.with_objects(&more)
+    grown(even, [4096, 1001].map(ObjectRun::of_object), &more)
+}
+
+fn grown<const N: usize>(
+    volume: VolumeRecord,
+    runs: [ObjectRun; N],
+    more: &[ObjectRecord],
+) -> VolumeRecord {
+    volume.with_objects(&VolumeLayout::of_runs(runs), more)
 }
 
 fn trashed_volume() -> VolumeRecord {
@@ -475,30 +485,6 @@ fn keys_name_their_records_both_ways() {
     assert_eq!(parse_host_key("/gabion/host/100000000"), None);
     assert_eq!(parse_host_key(&alive_key(HostId(1))), None);
     assert_eq!(parse_volume_key("/gabion/volume/a/b"), None);
-}
-
-#[test]
-fn a_volume_with_more_objects_than_it_needs_is_cut_into_equal_ones() {
-    let large = OBJECT_SECTORS_MAX * SECTOR_SIZE;
-    assert_eq!(object_sectors(large, 1), Some(OBJECT_SECTORS_MAX));
-    assert_eq!(object_sectors(large + 512, 1), None, "they do not cover it");
-    assert_eq!(object_sectors(large + 512, 2), Some(OBJECT_SECTORS_MAX), "the largest ones");
-    assert_eq!(object_sectors(512, 0), None);
-    let chunk = CHUNK_SECTORS * SECTOR_SIZE;
-    assert_eq!(object_sectors(5 * chunk, 3), Some(2 * CHUNK_SECTORS), "two, two and one");
-    assert_eq!(object_sectors(5 * chunk - 512, 3), Some(2 * CHUNK_SECTORS));
-    assert_eq!(object_sectors(5 * chunk, 4), None, "three of two chunks are enough");
-    assert_eq!(object_sectors(chunk, 2), None, "no object is smaller than a chunk");
-    // Whatever whole number of chunks an object is asked to have, the count alone tells a size that
-    // covers the volume with as many objects, none of them empty.
-    for sectors in (1..40 * CHUNK_SECTORS).step_by(777) {
-        for chunks in 1..45 {
-            let count = sectors.div_ceil(chunks * CHUNK_SECTORS);
-            let each = object_sectors(sectors * SECTOR_SIZE, count).expect("a size");
-            assert_eq!(sectors.div_ceil(each), count, "{sectors} by {chunks} chunks");
-            assert!(each.is_multiple_of(CHUNK_SECTORS));
-        }
-    }
 }
 
 #[test]

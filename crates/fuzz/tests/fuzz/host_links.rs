@@ -317,6 +317,7 @@ async fn use_volume(env: &Env) {
         size_bytes: 4 << 20,
         ftt: 1,
         reserve_percent: 0,
+        stripe_width: 1,
         policy: None,
         force: false,
     };

@@ -6,7 +6,7 @@ use host::{
     HostConfig, MaintenanceMode, MemoryConfig, RepairDelay, Tuning, format_address, parse_address,
 };
 use operator::{Command, CommandReply, GroupConfig, PolicyRules, RateLimit};
-use placement::{Candidate, HostDomains, VolumeSpec, check_name, place};
+use placement::{Candidate, HostDomains, VolumeSpec, check_name, place, place_set};
 
 fuzz::targets! {
     config: 20_000, vec![toml::to_string(&sample()).expect("a valid configuration").into_bytes()],
@@ -80,6 +80,7 @@ fn commands() -> Vec<Vec<u8>> {
     let rules = || PolicyRules {
         ftt: Some(2),
         reserve_percent: Some(7),
+        stripe_width: Some(2),
         repair_delay: Some(RepairDelay::Seconds(90)),
         iops: Some(RateLimit::At(500)),
         bytes_per_second: Some(RateLimit::None),
@@ -91,6 +92,7 @@ fn commands() -> Vec<Vec<u8>> {
             size_bytes: 1 << 30,
             ftt: 1,
             reserve_percent: 7,
+            stripe_width: 2,
             policy: Some(name()),
             force: false,
         },
@@ -148,6 +150,7 @@ fn volume_spec_of(input: &[u8]) {
             group: base::GroupId(from.u64()),
             free_bytes: from.edge(),
             growth_bytes: from.edge(),
+            columns: 0,
         })
         .collect();
     let domains = HostDomains::new(candidates.iter().map(|candidate| {
@@ -170,6 +173,10 @@ fn volume_spec_of(input: &[u8]) {
     for domains in [HostDomains::default(), domains] {
         if let Ok(chosen) = place(ftt, None, &candidates, &[], &domains) {
             assert_eq!(chosen.len(), usize::from(ftt) + 1);
+            let mut candidates = candidates.clone();
+            let wanted = (3, size);
+            let set = place_set(ftt, None, &mut candidates, &[], &domains, wanted);
+            assert_eq!(set.map(|set| set.len()).ok(), Some(3));
         }
     }
 }

@@ -251,14 +251,18 @@ fn description(from: &mut Source<'_>) -> Description {
     };
     let (version, term) = (Version(from.edge()), Term(from.u32()));
     let is_later = from.flag() && version > Version(0);
+    let index = from.below(3) as u16;
+    let column = from.below(u64::from(index) + 1) as u8;
     Description {
         volume: VolumeId(from.u64()),
         name: "v".repeat(from.below(65) as usize),
         size_bytes: from.u64(),
         ftt: from.below(4) as u8,
         reserve_percent: from.below(101) as u8,
-        index: from.below(3) as u16,
+        index,
         objects: 3 + from.below(1022) as u16,
+        column,
+        width: column + 1 + from.u8() % 12,
         version,
         term,
         part: is_later.then(|| (Version(from.below(version.0)), Term(from.u32()))),

@@ -87,7 +87,11 @@ fn records_of(input: &[u8]) {
         },
     };
     let policy = from.flag().then(|| followed(&mut from));
-    let run = |from: &mut Source<'_>| ObjectRun { objects: from.u32() % 4, sectors: from.edge() };
+    let run = |from: &mut Source<'_>| ObjectRun {
+        sets: from.u32() % 4,
+        sectors: from.edge(),
+        width: from.u8() % 14,
+    };
     let runs = if from.flag() { vec![run(&mut from), run(&mut from)] } else { Vec::new() };
     let name_before = ["db", "Deleted_1", "/"][from.index(3)].to_owned();
     let trashed = from.flag().then(|| Trashed { name: name_before, since: from.edge() });
@@ -98,6 +102,7 @@ fn records_of(input: &[u8]) {
         size_bytes,
         ftt,
         reserve_percent,
+        stripe_width: from.u8() % 14,
         connections,
         policy,
         trashed,
@@ -108,11 +113,18 @@ fn records_of(input: &[u8]) {
         return;
     }
     assert_eq!(VolumeRecord::decode(&volume.encode()).ok(), Some(volume.clone()));
-    let more = [1_u64, 2].map(|id| {
-        let sectors = 1 + from.below(4 * OBJECT_SECTORS_MAX / 3);
-        ObjectRecord { id: ObjectId(u64::MAX - id), sectors, ..object.clone() }
+    grown_of(&mut from, volume, &object);
+}
+
+/// What a volume becomes that grows is a record, if it may be.
+fn grown_of(from: &mut Source<'_>, volume: VolumeRecord, object: &ObjectRecord) {
+    let sectors = 1 + from.below(4 * OBJECT_SECTORS_MAX / 3);
+    let more = VolumeLayout::striped(sectors, 1 + from.u8() % 12, OBJECT_SECTORS_MAX);
+    let objects = (1..).zip(more.sizes()).map(|(id, sectors)| {
+        let id = ObjectId(u64::MAX - id);
+        ObjectRecord { id, sectors, ..object.clone() }
     });
-    let grown = volume.with_objects(&more);
+    let grown = volume.with_objects(&more, &objects.collect::<Vec<_>>());
     if grown.check().is_ok() {
         assert_eq!(VolumeRecord::decode(&grown.encode()).ok(), Some(grown));
     }

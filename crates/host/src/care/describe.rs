@@ -126,6 +126,7 @@ fn description(
     me: Incarnation,
 ) -> Option<Description> {
     let index = volume.objects.iter().position(|id| *id == object.id)?;
+    let (column, width) = volume.layout().column_of(index)?;
     Some(Description {
         volume: volume.id,
         // One that is deleted can be made again under the name that it had.
@@ -135,6 +136,8 @@ fn description(
         reserve_percent: volume.reserve_percent,
         index: u16::try_from(index).ok()?,
         objects: u16::try_from(volume.objects.len()).ok()?,
+        column,
+        width,
         version: object.version,
         term: object.term,
         part: None,
@@ -167,6 +170,8 @@ pub(crate) fn about(said: &Description) -> Option<About> {
         reserve_percent: said.reserve_percent,
         index: said.index,
         objects: said.objects,
+        column: said.column,
+        width: said.width,
         version: said.version,
         term: said.term,
         siblings: said.siblings.iter().map(component).collect(),

@@ -114,6 +114,7 @@ mod tests {
             size_bytes: 4096,
             ftt: 0,
             reserve_percent: 0,
+            stripe_width: 1,
             connections: directory::Connections::Shared,
             policy: None,
             trashed: None,

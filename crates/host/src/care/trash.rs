@@ -219,6 +219,7 @@ mod tests {
                 size_bytes: object.sectors * base::SECTOR_SIZE,
                 ftt: 0,
                 reserve_percent: 0,
+                stripe_width: 1,
                 connections: Connections::Shared,
                 policy: None,
                 trashed: Some(Trashed { name: "db".to_owned(), since: 1 }),

@@ -24,6 +24,7 @@ pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
             group: group.id,
             free_bytes: alive.free_bytes / share,
             growth_bytes: placed.saturating_sub(used) / share,
+            columns: 0,
         })
     })
     .collect()

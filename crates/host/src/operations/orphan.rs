@@ -9,8 +9,9 @@ use crate::care::tombstones::Tombstones;
 use crate::cluster::guard::guard_key;
 use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
 use directory::{
-    About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord,
-    OrphanRecord, Transaction, VOLUME_PREFIX, VolumeRecord, is_name, object_key, volume_key,
+    About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord, ObjectRun,
+    OrphanRecord, Transaction, VOLUME_PREFIX, VolumeLayout, VolumeRecord, is_name, object_key,
+    volume_key,
 };
 use operator::{Command, CommandFailure, CommandReply, OrphanReport, VolumeReport};
 use rebuild::{is_done, rebuild, without};
@@ -50,6 +51,33 @@ impl Lost {
             about.objects,
             about.name
         )))
+    }
+
+    /// How these objects lie, the first of which has number `first`: as their components say.
+    fn layout_of(&self, objects: &[ObjectRecord], first: u16) -> Outcome<VolumeLayout> {
+        let mut said = self.objects.range(first..).map(|(_, (_, found))| {
+            let said = found.iter().filter_map(|record| record.about.as_ref());
+            said.map(|about| (about.column, about.width)).max()
+        });
+        let (mut runs, mut rest) = (Vec::new(), objects);
+        while let Some(Some((_, width))) = said.next() {
+            let columns = (1..width).map(|column| (column, width));
+            let is_set = columns.map(Some).eq(said.by_ref().take(usize::from(width) - 1));
+            let Some((set, behind)) = rest.split_at_checked(width.into()).filter(|_| is_set) else {
+                break;
+            };
+            let sectors = set.iter().map(|object| object.sectors).sum();
+            let run = ObjectRun { sets: 1, sectors, width };
+            if !run.columns().eq(set.iter().map(|object| object.sectors)) {
+                break;
+            }
+            runs.push(run);
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            return Err(failed("its components disagree about how the volume is striped"));
+        }
+        Ok(VolumeLayout::of_runs(runs))
     }
 
     /// Adds a condition to `write`: the orphan records of the components of `object` are still as
@@ -305,15 +333,18 @@ impl Operations {
         let behind = lost.objects.range(known..);
         let objects = behind.map(|(_, (_, found))| rebuild(found, None, is_forced));
         let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
-        check_whole(&volume.clone().with_objects(&objects), &lost.about)?;
-        let mut volume = volume;
-        for part in objects.chunks(ADOPTED_MAX) {
+        let layout = lost.layout_of(&objects, known)?;
+        check_whole(&volume.clone().with_objects(&layout, &objects), &lost.about)?;
+        let (mut volume, mut rest) = (volume, objects.as_slice());
+        for layout in layout.parts(ADOPTED_MAX) {
+            let (part, behind) = rest.split_at(layout.sizes().count());
+            rest = behind;
             let (now, revision) = self.volume_entry(&volume.name).await?;
             if now != volume {
                 return Err(changed());
             }
             let key = volume_key(&volume.name);
-            volume = volume.with_objects(part);
+            volume = volume.with_objects(&layout, part);
             let mut write = Transaction::new()
                 .expect(&key, Expect::Revision(revision))
                 .expect(directory::deleted_key(volume.id), Expect::Absent)
@@ -360,12 +391,14 @@ impl Operations {
         lost.check_found(0)?;
         let objects = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
         let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
+        let layout = lost.layout_of(&objects, 0)?;
         let volume = VolumeRecord {
             id: about.volume,
             name: name.unwrap_or(&about.name).to_owned(),
             size_bytes: 0,
             ftt: about.ftt,
             reserve_percent: about.reserve_percent,
+            stripe_width: layout.width(),
             // Components say neither who may use it nor which policy it follows.
             connections: directory::Connections::Shared,
             policy: None,
@@ -373,7 +406,7 @@ impl Operations {
             runs: Vec::new(),
             objects: Vec::new(),
         };
-        let volume = volume.with_objects(&objects);
+        let volume = volume.with_objects(&layout, &objects);
         check_whole(&volume, about)?;
         let key = volume_key(&volume.name);
         if self.directory.get(&key).await.map_err(away)?.is_some() {

@@ -255,6 +255,7 @@ impl Operations {
         let record = VolumeRecord {
             ftt: policy.ftt,
             reserve_percent: policy.reserve_percent,
+            stripe_width: policy.stripe_width,
             policy: Some(policy.followed()),
             ..before.clone()
         };
@@ -313,6 +314,7 @@ fn follows(volume: &VolumeRecord, policy: &str) -> bool {
 fn has_rules_of(volume: &VolumeRecord, policy: &PolicyRecord) -> bool {
     volume.policy == Some(policy.followed())
         && (volume.ftt, volume.reserve_percent) == (policy.ftt, policy.reserve_percent)
+        && volume.stripe_width == policy.stripe_width
 }
 
 /// A policy with some of its rules changed.
@@ -320,6 +322,7 @@ fn with_rules(policy: PolicyRecord, rules: PolicyRules) -> Outcome<PolicyRecord>
     let policy = PolicyRecord {
         ftt: rules.ftt.unwrap_or(policy.ftt),
         reserve_percent: rules.reserve_percent.unwrap_or(policy.reserve_percent),
+        stripe_width: rules.stripe_width.unwrap_or(policy.stripe_width),
         repair_delay: rules.repair_delay.unwrap_or(policy.repair_delay),
         limits: IoLimits {
             iops: rules.iops.map_or(policy.limits.iops, RateLimit::limit),
@@ -330,6 +333,7 @@ fn with_rules(policy: PolicyRecord, rules: PolicyRules) -> Outcome<PolicyRecord>
         ..policy
     };
     placement::check_ftt(policy.ftt).map_err(usage)?;
+    placement::check_stripe_width(policy.stripe_width).map_err(usage)?;
     if policy.limits.check().is_err() {
         let (iops, bytes) = ([IOPS_MIN, IOPS_MAX], [BANDWIDTH_MIN, BANDWIDTH_MAX].map(format_size));
         return Err(usage(format!(
@@ -351,6 +355,7 @@ fn policy_report(policy: &PolicyRecord, volumes: &[VolumeRecord]) -> PolicyRepor
         version: policy.version,
         ftt: policy.ftt,
         reserve_percent: policy.reserve_percent,
+        stripe_width: policy.stripe_width,
         repair_delay: policy.repair_delay,
         limits: policy.limits,
         volumes: followers.collect(),

@@ -107,6 +107,8 @@ impl Operations {
             size_bytes: volume.size_bytes,
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
+            stripe_width: volume.stripe_width,
+            otherwise_striped_bytes: volume.otherwise_striped() * base::SECTOR_SIZE,
             connections: volume.connections,
             policy: self.policy_of(volume),
             compliance: ComplianceReport::default(),

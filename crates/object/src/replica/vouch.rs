@@ -132,6 +132,8 @@ mod tests {
             reserve_percent: 0,
             index: 0,
             objects: 1,
+            column: 0,
+            width: 1,
             version: Version(version),
             term: Term(3),
             part: None,

@@ -17,6 +17,9 @@ pub struct PolicyReport {
     pub ftt: u8,
     /// Part of a volume's size that is kept for it, percent.
     pub reserve_percent: u8,
+    /// Over how many parts volumes are striped.
+    #[serde(default = "crate::command::one")]
+    pub stripe_width: u8,
     /// How long a copy may be away before it is made again on another host.
     pub repair_delay: RepairDelay,
     /// What each volume may do in a second, at each host that it is used through.
@@ -206,6 +209,7 @@ impl VolumeReport {
     pub fn find_compliance(&self) -> ComplianceReport {
         let mut found = ComplianceReport::default();
         self.look_at_policy(&mut found);
+        self.look_at_stripes(&mut found);
         self.look_at_copies(&mut found);
         found
     }
@@ -230,6 +234,18 @@ impl VolumeReport {
                 ),
             ),
         }
+    }
+
+    fn look_at_stripes(&self, found: &mut ComplianceReport) {
+        if self.otherwise_striped_bytes == 0 {
+            return;
+        }
+        let (bytes, width) = (format_size(self.otherwise_striped_bytes), self.stripe_width);
+        let why = format!(
+            "{bytes} of it were made before it was to be striped over {width}, and stay as they \
+             are: copy it into a new volume"
+        );
+        found.add(ComplianceState::NotCompliant, why);
     }
 
     fn look_at_copies(&self, found: &mut ComplianceReport) {

@@ -18,6 +18,7 @@ mod reserves;
 mod resync;
 mod rotten;
 mod shards;
+mod stripes;
 
 use super::*;
 use diskgroup::GroupOptions;
@@ -103,9 +104,15 @@ impl Cluster {
         reserve_percent: u8,
     ) -> Result<Vec<String>, String> {
         let (name, size_bytes, ftt) = (name.to_owned(), mib * MIB, hosts - 1);
-        let (policy, force) = (None, false);
-        let create =
-            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy, force };
+        let create = Command::VolumeCreate {
+            name,
+            size_bytes,
+            ftt,
+            reserve_percent,
+            stripe_width: 1,
+            policy: None,
+            force: false,
+        };
         let made: VolumeReport = serde_json::from_value(self.ask(0, create)?).expect("a volume");
         Ok(made.components.into_iter().map(|component| component.host).collect())
     }

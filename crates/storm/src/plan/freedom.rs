@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far devices use the freedom that their contract leaves them.
+//! How many devices there are, and how far they use the freedom that their contract leaves them.
 
 use super::{Plan, stuck_seconds};
 use base::Rng;
 use sim::DiskFreedom;
 use std::time::Duration;
 
+/// The first seed in which groups have several capacity devices half of the time, and in which
+/// devices leave their group.
+const OUT_FIRST: u64 = 170_000_000;
+
 /// The first seed whose devices use the freedom that their contract leaves them.
 const DEVICE_FIRST: u64 = 256_000_000;
 /// The first seed whose devices are quick enough for components once all faults have ended.
 const QUICK_FIRST: u64 = 272_000_000;
+
+/// How many capacity devices each group has in a later seed, where it has several.
+pub(super) fn devices(seed: u64) -> Option<u32> {
+    let mut rng = Rng::stream(seed, 12);
+    (seed >= OUT_FIRST && rng.below(2) == 0).then(|| 2 + rng.below(2) as u32)
+}
 
 /// In the later seeds operations take effect in parts (in three of four), and flushes and discards
 /// take long (in three of four): some often and a little, some at times, some seldom and until just

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much volumes may grow, and the room for that.
 
+use super::stripes;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, CHUNK_SIZE, Rng};
 use object::FREE_CHUNKS_RESERVE;
 
@@ -24,7 +25,9 @@ pub(super) fn size(seed: u64, sectors: u64) -> u64 {
 
 /// Bytes that so many volumes may grow into on each device.
 pub(super) fn room(seed: u64, volumes: usize) -> u64 {
-    let objects = u64::try_from(RESERVED_OBJECTS_MAX).unwrap_or(u64::MAX) + 1;
+    // Those of the step that goes beyond.
+    let more = if stripes::are_drawn(seed) { u64::from(stripes::WIDTH_MAX) } else { 1 };
+    let objects = u64::try_from(RESERVED_OBJECTS_MAX).unwrap_or(u64::MAX) + more;
     let chunks = (SIZE_MAX + STEP_MAX) / CHUNK_SECTORS + objects * u64::from(FREE_CHUNKS_RESERVE);
     let volumes = if seed < GROW_FROM { 0 } else { u64::try_from(volumes).unwrap_or(0) };
     volumes * chunks * CHUNK_SIZE

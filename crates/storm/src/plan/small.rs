@@ -2,7 +2,7 @@
 //! Sizes and limits that are drawn small. Code behind a limit that a run never meets is not tried:
 //! the second page of a listing, the second object of a volume, the block that is cut at its end.
 
-use super::{HostMemory, Plan, growth, memory};
+use super::{HostMemory, Plan, growth, memory, stripes};
 use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
 use diskgroup::GroupLimits;
@@ -71,7 +71,11 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
             false => sectors(&mut rng, volume.sectors, creation.object_sectors),
         };
         volume.sectors = growth::size(plan.seed, volume.sectors);
-        volume.object_sectors = creation.object_sectors_of(volume.sectors * SECTOR_SIZE);
+        volume.stripe_width = stripes::width(plan.seed, number);
+        volume.object_sectors = match volume.stripe_width {
+            1 => creation.layout_of(volume.sectors * SECTOR_SIZE, 1).sizes().max().unwrap_or(1),
+            _ => creation.object_sectors,
+        };
         volume.load.edge_percent = [0, 10, 30, 60][index(&mut rng, 4)];
     }
     for round in &mut plan.rounds {
@@ -117,7 +121,9 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
 /// Gives a plan the limits of production again. Volumes keep their sizes and have one object.
 pub(crate) fn forget(plan: &mut Plan) {
     plan.limits = PlanLimits::default();
-    plan.volumes.iter_mut().for_each(|volume| volume.object_sectors = OBJECT_SECTORS_MAX);
+    for volume in &mut plan.volumes {
+        (volume.object_sectors, volume.stripe_width) = (OBJECT_SECTORS_MAX, 1);
+    }
     plan.rounds.iter_mut().for_each(|round| round.object = 0);
 }
 

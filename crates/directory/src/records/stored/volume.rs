@@ -5,8 +5,8 @@ use super::super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::super::policy::StoredFollowed;
 use super::super::{
     Connections, FORMAT, FORMAT_CONNECTIONS, FORMAT_LIMITS, FORMAT_POLICY, FORMAT_RESERVE,
-    FORMAT_RUNS, FORMAT_TRASHED, FollowedPolicy, ObjectRun, RecordError, Trashed, VolumeRecord,
-    ensure,
+    FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FollowedPolicy, ObjectRun, RecordError, Trashed,
+    VolumeRecord, ensure,
 };
 use super::Hex;
 use base::{ObjectId, VolumeId};
@@ -20,25 +20,31 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// In format 2 always, in formats 3 to 7 sometimes, else never. Not 0: no reserve means no
+    /// In format 2 always, in formats 3 to 8 sometimes, else never. Not 0: no reserve means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// In format 3 always, in formats 4 to 7 sometimes, else never. Not `shared`, which means no
+    /// In format 3 always, in formats 4 to 8 sometimes, else never. Not `shared`, which means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
-    /// In formats 4 and 5 always, in formats 6 and 7 sometimes, else never. With limits in format 5
-    /// always, in formats 6 and 7 sometimes.
+    /// In formats 4 and 5 always, in formats 6 to 8 sometimes, else never. With limits in format 5
+    /// always, in formats 6 to 8 sometimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<StoredFollowed>,
-    /// In format 7 always, else never.
+    /// In format 7 always, in format 8 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted: Option<Trashed>,
     /// In format 6 always, in format 7 sometimes, else never: how many objects, and sectors of
     /// each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     runs: Option<Vec<(u32, u64)>>,
+    /// In format 8 sometimes, else never. Not 1, which means no field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stripe_width: Option<u8>,
+    /// In format 8 sometimes, else never: how many sets, sectors of each, and objects of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sets: Option<Vec<(u32, u64, u8)>>,
     objects: Vec<Hex>,
 }
 
@@ -51,6 +57,7 @@ impl Stored for Volume {
         FORMAT_LIMITS,
         FORMAT_RUNS,
         FORMAT_TRASHED,
+        FORMAT_STRIPED,
     ];
 
     fn format(&self) -> u32 {
@@ -58,12 +65,18 @@ impl Stored for Volume {
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let is_striped = self.format == FORMAT_STRIPED;
         let is_trashed = self.format == FORMAT_TRASHED;
-        ensure(self.deleted.is_some() == is_trashed, "deleted", OTHER_FORMAT)?;
+        let deleted = is_striped || self.deleted.is_some() == is_trashed;
+        ensure(deleted, "deleted", OTHER_FORMAT)?;
+        let is_wide = self.stripe_width.is_some() || self.sets.is_some();
+        let is_said =
+            self.stripe_width != Some(1) && self.sets.as_deref().is_none_or(is_striped_run);
+        ensure(is_wide == is_striped && is_said, "stripe_width", OTHER_FORMAT)?;
         // What each format from here on may have beside.
-        let has_all = is_trashed || self.format == FORMAT_RUNS;
+        let has_all = is_striped || is_trashed || self.format == FORMAT_RUNS;
         let runs = match &self.runs {
-            Some(runs) => has_all && !runs.is_empty(),
+            Some(runs) => has_all && !runs.is_empty() && self.sets.is_none(),
             None => self.format != FORMAT_RUNS,
         };
         ensure(runs, "runs", OTHER_FORMAT)?;
@@ -93,12 +106,21 @@ impl Stored for Volume {
 
 codec!(VolumeRecord, Volume);
 
+/// Whether any of these sets is striped: only then they are said so.
+fn is_striped_run(sets: &[(u32, u64, u8)]) -> bool {
+    sets.iter().any(|(_, _, width)| *width != 1)
+}
+
 impl From<&VolumeRecord> for Volume {
     fn from(r: &VolumeRecord) -> Self {
         let has_reserve = r.reserve_percent > 0;
         let connections = Some(r.connections).filter(|c| *c != Connections::Shared);
+        let is_striped = r.runs.iter().any(|run| run.width > 1);
+        let pairs = || r.runs.iter().map(|run| (run.sets, run.sectors)).collect();
+        let sets = || r.runs.iter().map(|run| (run.sets, run.sectors, run.width)).collect();
         // The lowest format that holds everything, so that older programs read it where they can.
         let format = match (&r.policy, has_reserve, connections) {
+            _ if is_striped || r.stripe_width > 1 => FORMAT_STRIPED,
             _ if r.trashed.is_some() => FORMAT_TRASHED,
             _ if !r.runs.is_empty() => FORMAT_RUNS,
             (Some(policy), ..) if policy.limits.is_any() => FORMAT_LIMITS,
@@ -117,8 +139,9 @@ impl From<&VolumeRecord> for Volume {
             connections,
             policy: r.policy.as_ref().map(StoredFollowed::from),
             deleted: r.trashed.clone(),
-            runs: (!r.runs.is_empty())
-                .then(|| r.runs.iter().map(|run| (run.objects, run.sectors)).collect()),
+            runs: (!r.runs.is_empty() && !is_striped).then(pairs),
+            stripe_width: (r.stripe_width > 1).then_some(r.stripe_width),
+            sets: is_striped.then(sets),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -126,6 +149,8 @@ impl From<&VolumeRecord> for Volume {
 
 impl From<Volume> for VolumeRecord {
     fn from(s: Volume) -> Self {
+        let plain = s.runs.into_iter().flatten().map(|(sets, sectors)| (sets, sectors, 1));
+        let runs = plain.chain(s.sets.into_iter().flatten());
         Self {
             id: VolumeId(s.id.0),
             name: s.name,
@@ -135,12 +160,8 @@ impl From<Volume> for VolumeRecord {
             connections: s.connections.unwrap_or_default(),
             policy: s.policy.map(FollowedPolicy::from),
             trashed: s.deleted,
-            runs: s
-                .runs
-                .into_iter()
-                .flatten()
-                .map(|(objects, sectors)| ObjectRun { objects, sectors })
-                .collect(),
+            stripe_width: s.stripe_width.unwrap_or(1),
+            runs: runs.map(|(sets, sectors, width)| ObjectRun { sets, sectors, width }).collect(),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }
     }

@@ -1,7 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records of volumes that were grown, and of those that are deleted and can be brought back.
+//! Records of volumes that were grown, that are striped, or that are deleted and can be brought
+//! back.
 
 use super::*;
+
+const STRIPED_JSON: &str = include_str!("../../../fixtures/volume-8.json");
+const STRIPED_POLICY_JSON: &str = include_str!("../../../fixtures/policy-3.json");
+
+/// Two stripe sets of three objects, deleted as it is.
+fn striped_volume() -> VolumeRecord {
+    let runs = vec![ObjectRun { sets: 2, sectors: 12_288, width: 3 }];
+    let objects = (1..=6).map(ObjectId).collect();
+    let size_bytes = 2 * 12_288 * SECTOR_SIZE;
+    VolumeRecord { stripe_width: 3, size_bytes, runs, objects, ..trashed_volume() }
+}
+
+fn striped_policy() -> PolicyRecord {
+    PolicyRecord { stripe_width: 4, ..limited_policy() }
+}
 
 #[test]
 fn how_large_objects_are_belongs_to_format_6_of_a_volume() {
@@ -35,9 +51,60 @@ fn how_large_objects_are_belongs_to_format_6_of_a_volume() {
     // One that is cut evenly after it grew says nothing.
     let half = VolumeRecord { size_bytes: 4 << 20, objects: vec![ObjectId(1)], ..volume() };
     let more = ObjectRecord { id: ObjectId(2), sectors: (4 << 20) / SECTOR_SIZE, ..object() };
-    let even = half.with_objects(&[more]);
+    let even = grown(half, [ObjectRun::of_object(more.sectors)], &[more]);
     assert_eq!((even.size_bytes, even.runs.len()), (8 << 20, 0));
     assert_eq!(VolumeRecord::decode(&even.encode()).unwrap(), even);
+}
+
+#[test]
+fn stripes_belong_to_format_8_of_a_volume_and_format_3_of_a_policy() {
+    assert_eq!(VolumeRecord::decode(STRIPED_JSON.as_bytes()).unwrap(), striped_volume());
+    assert_eq!(striped_volume().encode(), STRIPED_JSON.trim_end().as_bytes());
+    assert_eq!(PolicyRecord::decode(STRIPED_POLICY_JSON.as_bytes()).unwrap(), striped_policy());
+    assert_eq!(striped_policy().encode(), STRIPED_POLICY_JSON.trim_end().as_bytes());
+    let narrow = VolumeRecord { stripe_width: 1, ..striped_volume() };
+    let to_be = VolumeRecord { stripe_width: 12, ..grown_volume() };
+    for other in [narrow, to_be, VolumeRecord { stripe_width: 2, ..volume() }] {
+        assert_eq!(VolumeRecord::decode(&other.encode()).unwrap(), other);
+    }
+    let thin = PolicyRecord { stripe_width: 2, ..policy() };
+    assert_eq!(PolicyRecord::decode(&thin.encode()).unwrap(), thin);
+    let edits = [
+        ("\"format\":8", "\"format\":7"),
+        ("\"format\":8", "\"format\":6"),
+        ("\"stripe_width\":3", "\"stripe_width\":1"),
+        ("\"stripe_width\":3", "\"stripe_width\":0"),
+        ("\"stripe_width\":3", "\"stripe_width\":13"),
+        ("[2,12288,3]", "[2,12288,2]"),
+        ("[2,12288,3]", "[2,12288,13]"),
+        ("[2,12288,3]", "[2,12288,0]"),
+        ("[2,12288,3]", "[6,4096,1]"), // said without stripes
+        ("[2,12288,3]", "[1,12288,3],[1,12288,3]"),
+        ("[2,12288,3]", "[1,20480,3],[1,4096,3]"), // its last object would be empty
+        ("[2,12288,3]", "[1,12287,3],[1,12289,3]"), // the second set begins within a block
+        ("\"sets\":[[2,12288,3]]", "\"runs\":[[2,12288]]"),
+    ];
+    for (from, to) in edits {
+        assert_refused(STRIPED_JSON, VolumeRecord::decode, from, to);
+    }
+    for width in ["0", "1", "13"] {
+        let width = format!("\"stripe_width\":{width}");
+        assert_refused(STRIPED_POLICY_JSON, PolicyRecord::decode, "\"stripe_width\":4", &width);
+    }
+    for format in ["\"format\":1", "\"format\":2"] {
+        assert_refused(STRIPED_POLICY_JSON, PolicyRecord::decode, "\"format\":3", format);
+    }
+    let more = [5_u64, 6].map(|id| ObjectRecord { id: ObjectId(id), sectors: 2048, ..object() });
+    let run = ObjectRun { sets: 1, sectors: 4096, width: 2 };
+    let next = grown(grown_volume_of_blocks(), [run], &more);
+    assert_eq!(next.layout().runs().last(), Some(run));
+    assert_eq!(VolumeRecord::decode(&next.encode()).unwrap(), next);
+}
+
+fn grown_volume_of_blocks() -> VolumeRecord {
+    let even = VolumeRecord { size_bytes: 2 * OBJECT_SECTORS_MAX * SECTOR_SIZE, ..volume() };
+    let more = ObjectRecord { id: ObjectId(3), sectors: 4096, ..object() };
+    grown(even, [ObjectRun::of_object(4096)], &[more])
 }
 
 #[test]
@@ -63,4 +130,28 @@ fn a_deleted_volume_has_a_name_of_its_own() {
     }
     let named_so = VolumeRecord { name: trash_name(VolumeId(0x1F)), ..volume() };
     assert!(named_so.check().is_err(), "a volume in use");
+}
+
+#[test]
+fn a_volume_with_more_objects_than_it_needs_is_cut_into_equal_ones() {
+    let large = OBJECT_SECTORS_MAX * SECTOR_SIZE;
+    assert_eq!(object_sectors(large, 1), Some(OBJECT_SECTORS_MAX));
+    assert_eq!(object_sectors(large + 512, 1), None, "they do not cover it");
+    assert_eq!(object_sectors(large + 512, 2), Some(OBJECT_SECTORS_MAX), "the largest ones");
+    assert_eq!(object_sectors(512, 0), None);
+    let chunk = CHUNK_SECTORS * SECTOR_SIZE;
+    assert_eq!(object_sectors(5 * chunk, 3), Some(2 * CHUNK_SECTORS), "two, two and one");
+    assert_eq!(object_sectors(5 * chunk - 512, 3), Some(2 * CHUNK_SECTORS));
+    assert_eq!(object_sectors(5 * chunk, 4), None, "three of two chunks are enough");
+    assert_eq!(object_sectors(chunk, 2), None, "no object is smaller than a chunk");
+    // Whatever whole number of chunks an object is asked to have, the count alone tells a size that
+    // covers the volume with as many objects, none of them empty.
+    for sectors in (1..40 * CHUNK_SECTORS).step_by(777) {
+        for chunks in 1..45 {
+            let count = sectors.div_ceil(chunks * CHUNK_SECTORS);
+            let each = object_sectors(sectors * SECTOR_SIZE, count).expect("a size");
+            assert_eq!(sectors.div_ceil(each), count, "{sectors} by {chunks} chunks");
+            assert!(each.is_multiple_of(CHUNK_SECTORS));
+        }
+    }
 }

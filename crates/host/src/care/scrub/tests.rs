@@ -164,6 +164,7 @@ impl Cluster {
             size_bytes: 8 << 20,
             ftt: 1,
             reserve_percent: 0,
+            stripe_width: 1,
             policy: None,
             force: false,
         };

@@ -176,6 +176,7 @@ mod tests {
             size_bytes: 4096,
             ftt,
             reserve_percent: 0,
+            stripe_width: 1,
             connections: Connections::Shared,
             policy: None,
             trashed: None,

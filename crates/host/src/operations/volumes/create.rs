@@ -6,7 +6,7 @@ use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use crate::care::trash::deletion;
 use crate::cluster::guard::guard_key;
 use crate::operations::{Operations, Outcome, failed, usage};
-use base::{SECTOR_SIZE, VolumeId, format_size};
+use base::{VolumeId, format_size};
 use directory::{Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord};
 use operator::VolumeReport;
 use placement::VolumeSpec;
@@ -22,17 +22,19 @@ impl Operations {
         &self,
         name: &str,
         size_bytes: u64,
-        (ftt, reserve_percent, policy): (u8, u8, Option<&str>),
-        force: bool,
+        (ftt, reserve_percent, stripe_width): (u8, u8, u8),
+        (policy, force): (Option<&str>, bool),
     ) -> Outcome<VolumeReport> {
         let policy = match policy {
             Some(policy) => Some(self.policy_entry(policy).await?.0),
             None => None,
         };
-        let rules = policy.as_ref().map(|policy| (policy.ftt, policy.reserve_percent));
-        let (ftt, reserve_percent) = rules.unwrap_or((ftt, reserve_percent));
+        let rules = policy.as_ref().map(|p| (p.ftt, p.reserve_percent, p.stripe_width));
+        let (ftt, reserve_percent, stripe_width) =
+            rules.unwrap_or((ftt, reserve_percent, stripe_width));
         let spec = VolumeSpec::new(name, size_bytes, ftt).map_err(usage)?;
         let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
+        let spec = spec.with_stripes(stripe_width).map_err(usage)?;
         let key = directory::volume_key(name);
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
@@ -45,10 +47,11 @@ impl Operations {
             size_bytes,
             ftt,
             reserve_percent,
+            stripe_width,
             connections: Connections::Shared,
             policy: policy.map(|policy| policy.followed()),
             trashed: None,
-            runs: Vec::new(),
+            runs: new.layout.said(),
             objects: objects.iter().map(|object| object.id).collect(),
         };
         self.record(&volume, &objects, (&new, witnesses)).await?;
@@ -60,12 +63,10 @@ impl Operations {
 
     /// The objects of a volume that does not exist yet.
     fn new_volume(&self, spec: &VolumeSpec) -> NewObjects {
-        let whole = base::SectorRange::new(0, spec.size_bytes() / SECTOR_SIZE);
-        let each = self.creation.object_sectors_of(spec.size_bytes());
         NewObjects {
             volume: VolumeId(self.env.random()),
             name: spec.name().to_owned(),
-            sizes: whole.split_at_multiples(each).map(|piece| piece.count).collect(),
+            layout: self.creation.layout_of(spec.size_bytes(), spec.stripe_width()),
             ftt: spec.ftt(),
             reserve_percent: spec.reserve_percent(),
             beside: Vec::new(),

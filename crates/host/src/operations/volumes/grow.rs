@@ -11,8 +11,10 @@ use super::create::ROOM_RACES_MAX;
 use super::make::{NewObjects, Witness};
 use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use crate::operations::{Operations, Outcome, failed, usage};
-use base::{BLOCK_SIZE, SECTOR_SIZE, SectorRange, format_size};
-use directory::{Entry, Expect, OBJECTS_MAX, ObjectRecord, Transaction, VolumeRecord};
+use base::{BLOCK_SIZE, SECTOR_SIZE, format_size};
+use directory::{
+    Entry, Expect, OBJECTS_MAX, ObjectRecord, Transaction, VolumeLayout, VolumeRecord,
+};
 use operator::VolumeReport;
 use placement::VolumeSpec;
 
@@ -33,7 +35,7 @@ impl Operations {
             check_can_grow(&volume)?;
             let new = self.next_objects(&volume, size_bytes)?;
             let (objects, witnesses) = self.make_components(&new, false).await?;
-            let next = volume.with_objects(&objects);
+            let next = volume.with_objects(&new.layout, &objects);
             self.put_grown((&next, revision), &objects, (&new, witnesses)).await?;
             note = self.overcommitment(&next, &objects);
             (volume, revision) = self.volume_entry(name).await?;
@@ -42,14 +44,13 @@ impl Operations {
         Ok(VolumeReport { note, ..self.report(&volume) })
     }
 
-    /// What the volume gets next: as many objects as one transaction can write.
+    /// What the volume gets next: as many stripe sets as one transaction can write.
     fn next_objects(&self, volume: &VolumeRecord, size_bytes: u64) -> Outcome<NewObjects> {
         let sectors = (size_bytes - volume.size_bytes) / SECTOR_SIZE;
-        let missing = SectorRange::new(0, sectors);
-        let pieces = missing.split_at_multiples(self.creation.object_sectors);
-        let sizes: Vec<u64> = pieces.map(|piece| piece.count).collect();
+        let each = self.creation.object_sectors;
+        let more = VolumeLayout::striped(sectors, volume.stripe_width, each);
         let (name, has) = (&volume.name, volume.objects.len());
-        if has + sizes.len() > OBJECTS_MAX {
+        if has + more.sizes().count() > OBJECTS_MAX {
             return Err(failed(format!(
                 "volume '{name}' cannot grow by so much: it has {has} parts and can have \
                  {OBJECTS_MAX}; copy it into a new, larger volume"
@@ -57,11 +58,11 @@ impl Operations {
         }
         let last = volume.objects.last().and_then(|id| self.view.object(*id));
         let beside = last.map(|last| last.components.iter().map(|c| c.host).collect());
-        let at_once = self.creation.transaction_objects;
+        let first = more.parts(self.creation.transaction_objects).into_iter().next();
         Ok(NewObjects {
             volume: volume.id,
             name: name.clone(),
-            sizes: sizes.into_iter().take(at_once).collect(),
+            layout: first.unwrap_or_default(),
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
             beside: beside.unwrap_or_default(),

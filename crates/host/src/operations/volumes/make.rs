@@ -11,6 +11,7 @@ use base::{
 };
 use directory::{
     AliveRecord, ComponentRecord, ComponentState, DeletedRecord, ObjectRecord, Transaction,
+    VolumeLayout,
 };
 use object::ObjectError;
 use operator::CommandFailure;
@@ -26,13 +27,14 @@ pub(super) struct NewObjects {
     pub(super) volume: VolumeId,
     /// The volume's name.
     pub(super) name: String,
-    /// Sectors of each.
-    pub(super) sizes: Vec<u64>,
+    /// How they lie.
+    pub(super) layout: VolumeLayout,
     /// Failures to tolerate.
     pub(super) ftt: u8,
     /// Part of each that is kept for it, percent.
     pub(super) reserve_percent: u8,
-    /// Hosts that they are made on where these have the room, instead of those with most room.
+    /// Hosts that they are made on where these have the room, instead of those with most room. Not
+    /// where they are striped.
     pub(super) beside: Vec<HostId>,
     /// What is done, for people: "created".
     pub(super) deed: &'static str,
@@ -61,9 +63,9 @@ impl Operations {
         loop {
             let places = self.places(new, &refused, force)?;
             let objects = self.compose(new, &places);
-            let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
-            let witnesses = self.witnesses(&hosts).await?;
-            let failures = match self.make_all(&objects, new.reserve_percent).await {
+            let hosts: Set<HostId> = places.iter().flatten().map(|place| place.host).collect();
+            let witnesses = self.witnesses(&hosts.into_iter().collect::<Vec<_>>()).await?;
+            let failures = match self.make_all(new, &objects).await {
                 Ok(made) => return Ok((made, witnesses)),
                 Err(failures) => failures,
             };
@@ -82,8 +84,8 @@ impl Operations {
     /// Whether any one host could still be made again on the others, where an operator asks for
     /// that.
     fn check_rebuild(&self, new: &NewObjects) -> Outcome<()> {
-        let sectors: u64 = new.sizes.iter().sum();
-        let reserved = u128::from(sectors * SECTOR_SIZE) * u128::from(new.reserve_percent) / 100;
+        let reserved =
+            u128::from(new.layout.sectors() * SECTOR_SIZE) * u128::from(new.reserve_percent) / 100;
         let reserved = reserved * (u128::from(new.ftt) + 1);
         let reserved = u64::try_from(reserved).unwrap_or(u64::MAX);
         if !self.view.settings().rebuild_reserve {
@@ -100,15 +102,38 @@ impl Operations {
         })
     }
 
-    /// Where the copies go: all of them, or with `force` as many as have a place.
-    fn places(&self, new: &NewObjects, refused: &[HostId], force: bool) -> Outcome<Vec<Candidate>> {
+    /// Where the copies of each object go: all of them, or with `force` as many as have a place.
+    fn places(
+        &self,
+        new: &NewObjects,
+        refused: &[HostId],
+        force: bool,
+    ) -> Outcome<Vec<Vec<Candidate>>> {
         let (all, domains) = (candidates(&self.view), self.view.host_domains());
         let is_beside = |candidate: &&Candidate| new.beside.contains(&candidate.host);
         let beside: Vec<Candidate> = all.iter().filter(is_beside).cloned().collect();
-        if let Ok(places) = placement::place(new.ftt, None, &beside, refused, &domains) {
-            return Ok(places);
+        let is_striped = new.layout.width() > 1;
+        let for_each =
+            |places: Vec<Candidate>| new.layout.sizes().map(|_| places.clone()).collect();
+        let near = placement::place(new.ftt, None, &beside, refused, &domains);
+        if let Some(places) = near.ok().filter(|_| !is_striped) {
+            return Ok(for_each(places));
         }
-        let place = |ftt| placement::place(ftt, Some(self.me), &all, refused, &domains);
+        let place = |ftt| {
+            if !is_striped {
+                let places = placement::place(ftt, Some(self.me), &all, refused, &domains);
+                return places.map(for_each);
+            }
+            let (mut all, mut places) = (all.clone(), Vec::new());
+            for set in new.layout.sets() {
+                let each = set.range.bytes() / u64::from(set.width);
+                let wanted = (set.width, each);
+                let me = Some(self.me);
+                let set = placement::place_set(ftt, me, &mut all, refused, &domains, wanted)?;
+                places.extend(set);
+            }
+            Ok(places)
+        };
         let fewer = (0..new.ftt).rev().filter(|_| force).find_map(|ftt| place(ftt).ok());
         place(new.ftt).or_else(|error| fewer.ok_or_else(|| self.no_room(new, &error, force)))
     }
@@ -141,13 +166,17 @@ impl Operations {
     /// The records, with the disk groups that the hosts chose.
     async fn make_all(
         &self,
+        new: &NewObjects,
         objects: &[ObjectRecord],
-        reserve_percent: u8,
     ) -> Result<Vec<ObjectRecord>, Vec<(HostId, ObjectError)>> {
         let mut all = Vec::with_capacity(objects.len());
-        for objects in objects.chunks(self.creation.objects_at_once) {
+        // One after the other they go to the emptiest device in turn, and so to different ones.
+        let is_striped = new.layout.width() > 1;
+        let at_once = if is_striped { 1 } else { self.creation.objects_at_once };
+        for objects in objects.chunks(at_once) {
             base::hit_if(!all.is_empty(), base::Probe::ObjectsLot);
-            let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve_percent));
+            let reserve = new.reserve_percent;
+            let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve));
             let made = env::join_all(making.collect()).await;
             all.extend(made.into_iter().collect::<Result<Vec<_>, _>>()?);
         }
@@ -159,8 +188,8 @@ impl Operations {
         let reserve = match new.reserve_percent {
             0 => String::new(),
             percent => {
-                let sectors: u64 = new.sizes.iter().sum();
-                let bytes = u128::from(sectors * SECTOR_SIZE) * u128::from(percent) / 100;
+                let bytes =
+                    u128::from(new.layout.sectors() * SECTOR_SIZE) * u128::from(percent) / 100;
                 let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
                 format!(", or less than the reserve of {bytes} is free on them")
             }
@@ -207,11 +236,11 @@ impl Operations {
         )
     }
 
-    fn compose(&self, new: &NewObjects, places: &[Candidate]) -> Vec<ObjectRecord> {
-        let object = |sectors: &u64| ObjectRecord {
+    fn compose(&self, new: &NewObjects, places: &[Vec<Candidate>]) -> Vec<ObjectRecord> {
+        let object = |(sectors, places): (u64, &Vec<Candidate>)| ObjectRecord {
             id: ObjectId(self.env.random()),
             volume: new.volume,
-            sectors: *sectors,
+            sectors,
             version: Version(1),
             term: Term(0),
             owner: None,
@@ -221,7 +250,7 @@ impl Operations {
             claims: Vec::new(),
             is_doubted: false,
         };
-        new.sizes.iter().map(object).collect()
+        new.layout.sizes().zip(places).map(object).collect()
     }
 
     fn component(&self, place: &Candidate) -> ComponentRecord {

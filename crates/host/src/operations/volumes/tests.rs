@@ -8,7 +8,9 @@ use super::*;
 use crate::cluster::guard::guard_key;
 use crate::simulated::{self, component, with_directory, with_faults};
 use base::{SECTOR_SIZE, VolumeId};
-use directory::{ComponentState, Expect, OBJECT_SECTORS_MAX, ObjectRecord, ServerFaults};
+use directory::{
+    ComponentState, Expect, OBJECT_SECTORS_MAX, ObjectRecord, ObjectRun, ServerFaults, VolumeLayout,
+};
 
 const UNTIL: Instant = Instant(u64::MAX);
 
@@ -76,6 +78,7 @@ pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         size_bytes: objects.len() as u64 * OBJECT_SECTORS_MAX * SECTOR_SIZE,
         ftt: 0,
         reserve_percent: 0,
+        stripe_width: 1,
         connections: directory::Connections::Shared,
         policy: None,
         trashed: None,
@@ -140,15 +143,19 @@ fn a_growth_lands_once_and_only_on_the_volume_that_it_was_made_for() {
             let sent = directory.transact(transaction).await;
             sent.expect("a directory takes it").succeeded
         };
+        let next = |volume: VolumeRecord| {
+            let layout = more.iter().map(|object| ObjectRun::of_object(object.sectors));
+            volume.with_objects(&VolumeLayout::of_runs(layout), &more)
+        };
         let put = |volume: &VolumeRecord| Transaction::new().put(&key, volume.encode());
         assert!(send(put(&volume)).await);
         let before = revision().await;
         let changed = VolumeRecord { reserve_percent: 10, ..volume.clone() };
         assert!(send(put(&changed)).await, "somebody else was faster");
-        let (stale, probe) = growth(&volume.with_objects(&more), before, &more, &[]);
+        let (stale, probe) = growth(&next(volume), before, &more, &[]);
         assert!(!send(stale).await);
         assert!(directory.get(&probe).await.expect("it answers").is_none(), "nothing of it");
-        let (fresh, _) = growth(&changed.with_objects(&more), revision().await, &more, &[]);
+        let (fresh, _) = growth(&next(changed), revision().await, &more, &[]);
         assert!(send(fresh.clone()).await);
         assert!(!send(fresh).await, "again it does nothing");
         let entry = directory.get(&key).await.expect("it answers").expect("the volume");

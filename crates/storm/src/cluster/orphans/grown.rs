@@ -97,3 +97,35 @@ fn a_deleted_volume_that_the_directory_lost_is_made_again_under_the_name_that_it
     cluster.adopt("db").expect("it is made again");
     assert_eq!(cluster.read(1, "db"), Some(7));
 }
+
+/// The directory is set back to before a striped volume grew, and is lost afterwards: components
+/// say how it is striped.
+#[test]
+fn a_striped_volume_is_made_again_as_it_was() {
+    let cluster = start(304);
+    cluster.create_striped(5, 2);
+    cluster.put_units(0, 0..5);
+    cluster.run(DESCRIBED);
+    let before = cluster.backup();
+    cluster.grow("db", 12 * MIB).expect("there is room");
+    cluster.run(HEARD);
+    cluster.put_units(0, 5..12);
+    cluster.run(DESCRIBED);
+    let layout = |cluster: &Cluster| cluster.records.volume("db").expect("its record").layout();
+    let grown = layout(&cluster);
+    for backup in [before, Snapshot::default()] {
+        let is_lost = backup == Snapshot::default();
+        cluster.go_back(backup);
+        if is_lost {
+            cluster.restart();
+        }
+        cluster.run(LONG);
+        assert_eq!(cluster.orphans().len(), if is_lost { 8 } else { 4 });
+        cluster.adopt("db").expect("it is made again");
+        cluster.run(HEARD);
+        assert_eq!(layout(&cluster), grown);
+        assert!(cluster.has_units(1, 0..12));
+        let volume = cluster.status(0).volumes.remove(0);
+        assert_eq!((volume.stripe_width, volume.otherwise_striped_bytes), (2, 0));
+    }
+}

@@ -121,6 +121,7 @@ fn a_thousandfold_overcommitment_is_pointed_out() {
             size_bytes,
             ftt: 1,
             reserve_percent: 0,
+            stripe_width: 1,
             policy: None,
             force: false,
         };

@@ -115,6 +115,7 @@ fn a_volume_without_room_keeps_its_rules_and_says_so_until_it_gets_the_new_ones(
         size_bytes: 64 << 30,
         ftt: 0,
         reserve_percent: 9,
+        stripe_width: 1,
         policy: Some(policy.to_owned()),
         force: false,
     };

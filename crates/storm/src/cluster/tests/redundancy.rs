@@ -86,6 +86,7 @@ fn a_volume_that_is_made_with_fewer_copies_gets_the_others_when_there_is_a_place
             size_bytes: 16 * MIB,
             ftt: 2,
             reserve_percent: 0,
+            stripe_width: 1,
             policy: None,
             force,
         };

@@ -28,6 +28,8 @@ fn found(id: u32, version: u64, siblings: &[ComponentRecord], counter: u64) -> O
         reserve_percent: 0,
         index: 0,
         objects: 1,
+        column: 0,
+        width: 1,
         version: Version(version),
         term: Term(3),
         siblings: siblings.to_vec(),
