@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// Largest volume, bytes.
 pub const VOLUME_SIZE_MAX: u64 = 62 << 40;
-/// Most failures to tolerate: the most for which mirrors can be built so far.
-pub const FTT_MAX: u8 = 2;
+/// Most failures to tolerate: four copies.
+pub const FTT_MAX: u8 = 3;
 /// Most parts that a volume can be striped over.
 pub const STRIPE_WIDTH_MAX: u8 = 12;
 /// Longest name, bytes.
@@ -39,8 +39,8 @@ pub enum SpecError {
          62TiB"
     )]
     Size(u64),
-    /// a policy that is not built yet
-    #[error("--ftt {0} is not supported: use 0 (one copy), 1 (two copies) or 2 (three)")]
+    /// more copies than an object has
+    #[error("--ftt {0} is not supported: use 0 (one copy), 1 (two copies), 2 or 3 (four)")]
     Ftt(u8),
     /// above 100 percent
     #[error("--reserve {0} is not possible: it is percent of the volume's size, 0 to 100")]
@@ -165,7 +165,8 @@ mod tests {
         for size in [0, 511, 513, VOLUME_SIZE_MAX + 512, u64::MAX] {
             assert_eq!(VolumeSpec::new("a", size, 0), Err(SpecError::Size(size)));
         }
-        assert_eq!(VolumeSpec::new("a", 512, 3), Err(SpecError::Ftt(3)));
+        assert!(VolumeSpec::new("a", 512, 3).is_ok());
+        assert_eq!(VolumeSpec::new("a", 512, 4), Err(SpecError::Ftt(4)));
         let spec = VolumeSpec::new("a", 512, 0).expect("a good one");
         assert_eq!(spec.clone().with_reserve(100).map(|spec| spec.reserve_percent()), Ok(100));
         assert_eq!(spec.clone().with_reserve(101), Err(SpecError::Reserve(101)));

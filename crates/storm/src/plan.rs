@@ -12,7 +12,7 @@ pub(crate) mod growth;
 mod memory;
 mod shards;
 mod small;
-mod stripes;
+mod volumes;
 
 pub use memory::{HostMemory, HostPages};
 pub use small::PlanLimits;

@@ -68,7 +68,7 @@ Volumes stay in use. What must be copied is copied in the background: gabion vol
 /// Rules of a policy.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct RulesArgs {
-    /// Failures that volumes tolerate: 0 (one copy), 1 (two copies) or 2 (three)
+    /// Failures that volumes tolerate: 0 (one copy), 1 (two copies), 2 or 3 (four)
     #[arg(long, value_name = "N")]
     pub ftt: Option<u8>,
     /// Part of a volume's size that is kept for it on each of its hosts, 0 to 100

@@ -25,7 +25,7 @@ pub enum VolumeCommand {
         /// it is written
         #[arg(long, value_parser = parse_size, value_name = "SIZE")]
         size: u64,
-        /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
+        /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
         #[arg(long, default_value_t = 1, value_name = "N")]
         ftt: u8,
         /// Part of the size that is kept for it on each of its hosts, 0 to 100; other volumes
@@ -98,7 +98,7 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT", required_unless_present_any = ["connections", "ftt"])]
         reserve: Option<u8>,
-        /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
+        /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
         #[arg(long, value_name = "N")]
         ftt: Option<u8>,
         /// Also where there is no place for so many copies yet: they are made as soon as there is

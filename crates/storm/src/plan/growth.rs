@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much volumes may grow, and the room for that.
 
-use super::stripes;
+use super::volumes;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, CHUNK_SIZE, Rng};
 use object::FREE_CHUNKS_RESERVE;
 
@@ -26,7 +26,7 @@ pub(super) fn size(seed: u64, sectors: u64) -> u64 {
 /// Bytes that so many volumes may grow into on each device.
 pub(super) fn room(seed: u64, volumes: usize) -> u64 {
     // Those of the step that goes beyond.
-    let more = if stripes::are_drawn(seed) { u64::from(stripes::WIDTH_MAX) } else { 1 };
+    let more = if volumes::may_stripe(seed) { u64::from(volumes::WIDTH_MAX) } else { 1 };
     let objects = u64::try_from(RESERVED_OBJECTS_MAX).unwrap_or(u64::MAX) + more;
     let chunks = (SIZE_MAX + STEP_MAX) / CHUNK_SECTORS + objects * u64::from(FREE_CHUNKS_RESERVE);
     let volumes = if seed < GROW_FROM { 0 } else { u64::try_from(volumes).unwrap_or(0) };

@@ -2,7 +2,7 @@
 //! Sizes and limits that are drawn small. Code behind a limit that a run never meets is not tried:
 //! the second page of a listing, the second object of a volume, the block that is cut at its end.
 
-use super::{HostMemory, Plan, growth, memory, stripes};
+use super::{HostMemory, Plan, growth, memory, volumes};
 use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
 use diskgroup::GroupLimits;
@@ -63,19 +63,18 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     }
     let creation = plan.limits.creation;
     for (number, volume) in plan.volumes.iter_mut().enumerate() {
-        if is_large && number == 0 {
+        let is_large = is_large && number == 0;
+        if is_large {
             volume.reserve_percent = 0; // its devices hold what is written, not all of it
         }
-        volume.sectors = match is_large && number == 0 {
+        volume.sectors = match is_large {
             true => CHUNK_SECTORS * (65 + rng.below(250)) + rng.below(CHUNK_SECTORS),
             false => sectors(&mut rng, volume.sectors, creation.object_sectors),
         };
         volume.sectors = growth::size(plan.seed, volume.sectors);
-        volume.stripe_width = stripes::width(plan.seed, number);
-        volume.object_sectors = match volume.stripe_width {
-            1 => creation.layout_of(volume.sectors * SECTOR_SIZE, 1).sizes().max().unwrap_or(1),
-            _ => creation.object_sectors,
-        };
+        volume.ftt = volumes::ftt(plan.seed, number, volume.ftt, plan.hosts);
+        (volume.stripe_width, volume.object_sectors) =
+            volumes::width(plan.seed, number, volume.sectors, creation);
         volume.load.edge_percent = [0, 10, 30, 60][index(&mut rng, 4)];
     }
     for round in &mut plan.rounds {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the volumes of later seeds are besides: striped over several objects, or of four copies.
+
+use base::{Rng, SECTOR_SIZE};
+use volume::CreationOptions;
+
+/// Seeds from here on have striped volumes, in one of two.
+const STRIPES_FROM: u64 = 300_000_000;
+/// The widest of them. What is wider does nothing that four objects do not.
+pub(super) const WIDTH_MAX: u8 = 4;
+/// Seeds from here on have volumes of four copies.
+const FOUR_FROM: u64 = 301_000_000;
+/// Hosts that there are at least then: one more, which copies move to.
+const FOUR_HOSTS: u32 = 5;
+
+/// Whether a seed may have striped volumes.
+pub(super) fn may_stripe(seed: u64) -> bool {
+    seed >= STRIPES_FROM
+}
+
+/// Over how many objects a volume is striped, and the sectors of each but the last one. 1: it is
+/// not striped.
+pub(super) fn width(
+    seed: u64,
+    number: usize,
+    sectors: u64,
+    creation: CreationOptions,
+) -> (u8, u64) {
+    let mut rng = Rng::stream(seed, 33);
+    let is_drawn = may_stripe(seed) && rng.below(2) > 0;
+    let drawn = (0..=number).map(|_| rng.below(u64::from(WIDTH_MAX))).last();
+    let width = 1 + u8::try_from(drawn.unwrap_or(0)).unwrap_or(0);
+    if is_drawn && width > 1 {
+        return (width, creation.object_sectors);
+    }
+    let each = creation.layout_of(sectors * SECTOR_SIZE, 1).sizes().max();
+    (1, each.unwrap_or(1))
+}
+
+/// Failures to tolerate of a volume that was to tolerate `ftt`, in a cluster of so many hosts.
+pub(super) fn ftt(seed: u64, volume: usize, ftt: u8, hosts: u32) -> u8 {
+    if seed < FOUR_FROM || hosts < FOUR_HOSTS || ftt < 2 {
+        return ftt;
+    }
+    let mut rng = Rng::stream(seed, 34);
+    let is_more = (0..=volume).map(|_| rng.below(2) == 0).last();
+    if is_more == Some(true) { 3 } else { ftt }
+}
