@@ -242,3 +242,21 @@ impl RawItem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_another_kind_or_version_is_refused_though_its_checksum_is_right() {
+        let (device, mut page) = (7, vec![0; PAGE_SIZE]);
+        let record = JournalRecord { sequence: 1, previous: 0, items: vec![] };
+        for (at, found) in [(0, FormatError::Magic), (4, FormatError::Version { found: 2 })] {
+            let _ = record.encode(device, &mut page);
+            page[at] = 2;
+            let crc = crc_of(&page);
+            prefix_mut::<RawHead>(&mut page).0.crc = crc.into();
+            assert_eq!(JournalRecord::decode(device, &page), Err(found));
+        }
+    }
+}

@@ -285,3 +285,32 @@ impl RawSlotHeader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_is_empty_and_says_something_is_refused() {
+        let empty = SlotHeader::default();
+        for (slot, found) in [
+            (empty, Ok(None)),
+            (SlotHeader { chunk: 1, ..empty }, Err(FormatError::Field { name: "empty slot" })),
+            (SlotHeader { known: 1, ..empty }, Err(FormatError::Field { name: "empty slot" })),
+        ] {
+            assert_eq!(RawSlotHeader::from(&slot).decode(), found);
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_read_cache_is_exact_and_90_percent_at_most() {
+        let (start, segment) = (1 << 20, 4 << 20);
+        let plan = |size, percent| ReadCacheLayout::plan(start + size, segment, percent);
+        // Half of it is two bytes short of 40 segments.
+        let (log, _) = plan(80 * segment - 4, 50).expect("room for both");
+        assert_eq!(log.segments, 39);
+        let largest = plan(80 * segment, READ_CACHE_PERCENT_MAX).expect("as much as may be");
+        assert_eq!((largest.0.segments, largest.1.percent), (8, 90));
+        assert_eq!(plan(80 * segment, READ_CACHE_PERCENT_MAX + 1), None);
+    }
+}

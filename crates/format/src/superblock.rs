@@ -503,3 +503,6 @@ impl CapacityLayout {
 const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 const MAP: u32 = crate::MAP_PAGE_CHUNKS as u32;
 const CRC: u32 = crate::CRC_PAGE_CHUNKS as u32;
+
+#[cfg(test)]
+mod tests;

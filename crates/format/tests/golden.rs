@@ -233,6 +233,18 @@ fn a_reserve_stands_where_a_row_had_zero_before_there_were_reserves() {
 }
 
 #[test]
+fn a_row_without_sectors_or_with_more_than_a_component_has_is_refused() {
+    let mut page = vec![0; PAGE_SIZE];
+    let most = COMPONENT_SECTORS_MAX;
+    for (sectors, is_right) in [(0, false), (1, true), (most, true), (most + 1, false)] {
+        ComponentRow { sectors, ..row() }.encode(77, 4, &mut page);
+        let found = ComponentRow::decode(77, 4, &page).map(|found| found.sectors);
+        let wrong = Err(FormatError::Field { name: "sectors" });
+        assert_eq!(found, if is_right { Ok(sectors) } else { wrong });
+    }
+}
+
+#[test]
 fn devices_of_an_older_version_are_refused_by_its_number() {
     let first = include_bytes!("../fixtures/version-1.bin");
     let second = include_bytes!("../fixtures/version-2.bin");
@@ -329,6 +341,9 @@ fn direct_writes_are_what_the_page_says() {
     assert!(commit(|entry| entry.range.count = 7).is_err());
     assert!(commit(|entry| entry.range.start += 1).is_err());
     assert!(commit(|entry| entry.payload = 8).is_err());
+    // There is a checksum for each block, and none behind them.
+    let fewer = commit(|entry| (entry.range.start, entry.range.count) = (2032, 16));
+    assert_eq!(fewer, Err(FormatError::Field { name: "checksum count" }));
 }
 
 #[test]

@@ -10,6 +10,9 @@ use nbdclient::LinkClient;
 use nbdclient::frames::{go_data, meta_data, option, string};
 
 const SIZE: u64 = 1 << 30;
+/// What every export can do, by the bits of the protocol: flags at all, FLUSH, FUA, TRIM,
+/// WRITE_ZEROES, CACHE and FAST_ZERO.
+const FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 10 | 1 << 11;
 
 async fn greeted(world: &common::world::World) -> LinkClient {
     LinkClient::greeted(&world.env, &world.unix).await
@@ -74,9 +77,9 @@ fn options_are_answered_as_the_protocol_says() {
         assert_eq!(infos[2].1, b"\0\x01disk");
         client.go("disk").await.unwrap();
         assert_eq!(client.size, SIZE);
-        let is_multi = client.flags & transmission::CAN_MULTI_CONN != 0;
-        assert!(is_multi, "CAN_MULTI_CONN over a Unix socket (rule 47)");
-        assert_ne!(client.flags & transmission::SEND_DF, 0, "DF with structured replies");
+        // CAN_MULTI_CONN over a Unix socket (rule 47), DF with structured replies.
+        let more = transmission::CAN_MULTI_CONN | transmission::SEND_DF;
+        assert_eq!(client.flags, FLAGS | more);
         client.is_structured = true;
         let status = client.call(command::BLOCK_STATUS, 0, 0, 4096).await;
         assert_eq!(status.errno, 22, "no context was selected");
@@ -92,6 +95,7 @@ fn the_old_way_in_works() {
             client.send(&option(options::EXPORT_NAME, b"disk")).await.unwrap();
             let export = client.take(tail).await.unwrap();
             assert_eq!(export[..8], SIZE.to_be_bytes());
+            assert_eq!(export[8..10], (FLAGS | transmission::CAN_MULTI_CONN).to_be_bytes());
             assert_eq!(client.write(0, 512, &[7; 512]).await.errno, 0);
             assert_eq!(client.call(command::READ, 0, 512, 512).await.data, [7; 512]);
         }

@@ -5,11 +5,15 @@
 
 mod common;
 
+use common::memory::{MemoryDevice, MemoryExports};
 use common::world::run;
+use env::Address;
 use nbd::numbers::command;
+use nbd::{NbdServer, ServerOptions};
 use nbdclient::LinkClient;
 use nbdclient::frames::request;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -139,4 +143,88 @@ fn what_was_delivered_before_the_end_is_done_and_the_device_let_go() {
             assert_eq!(world.device.held(), 2);
         }
     });
+}
+
+#[test]
+fn a_client_that_is_cut_off_within_a_request_is_let_go_at_once() {
+    run(1, 1 << 20, |world| async move {
+        let mut client = LinkClient::open(&world.env, &world.unix, "disk", true).await;
+        client.send(&write_request(0, 7)[..2000]).await.unwrap();
+        drop(client);
+        world.env.sleep(Duration::from_millis(100)).await;
+        assert_eq!(world.server.stats().connections, 0, "nobody is there for a reply");
+        assert_eq!(world.device.held(), 2);
+    });
+}
+
+#[test]
+fn a_client_whose_requests_take_long_is_not_taken_for_a_stuck_one() {
+    const LARGEST: u32 = 32 << 20;
+    for seed in 0..4 {
+        run(seed, 1 << 30, |world| async move {
+            let mut slow = LinkClient::open(&world.env, &world.unix, "disk", true).await;
+            world.device.set_delay_max(Duration::from_secs(20));
+            // Two of them are all that a connection may have under way: the rest waits unread.
+            for number in 0..3 {
+                slow.send(&request(command::READ, 0, number, 0, LARGEST)).await.unwrap();
+            }
+            let (env, unix) = (world.env.clone(), world.unix.clone());
+            let _newcomer = world.env.spawn("newcomer", async move {
+                drop(LinkClient::open(&env, &unix, "disk", true).await);
+            });
+            for _ in 0..3 {
+                let reply = slow.reply(|_| LARGEST as usize).await.expect("it stays");
+                assert_eq!(reply.errno, 0);
+            }
+        });
+    }
+}
+
+/// A write of an old client arrives while its server stands still, and so does the same client's
+/// next connection. It is up to the seed which of them the server sees first.
+#[test]
+fn a_write_that_arrives_together_with_the_next_connection_is_done_before_or_never() {
+    let mut done = 0;
+    for seed in 0..32 {
+        let world = sim::World::new(sim::WorldOptions { seed, ..Default::default() });
+        let ip = |number| Ipv4Addr::new(10, 0, 0, number);
+        let (server, client) =
+            (world.add_host("server", ip(1).into()), world.add_host("client", ip(2).into()));
+        let door = Address::Tcp((ip(1), 10_809).into());
+        let (address, place) = (door.clone(), Rc::new(RefCell::new(None)));
+        let device = Rc::clone(&place);
+        world.boot(server, move |env| {
+            Box::pin(async move {
+                let disk = MemoryDevice::new(&env, 1 << 20);
+                *place.borrow_mut() = Some(disk.clone());
+                let exports = MemoryExports(vec![("disk".to_owned(), disk)]);
+                let server = NbdServer::new(&env, exports, ServerOptions::default());
+                server.serve(env.listen(address).await.unwrap()).await;
+            })
+        });
+        world.run_for(Duration::from_millis(1));
+        let disk = device.borrow().clone().unwrap();
+        let written = Rc::new(Cell::new(None));
+        let place = Rc::clone(&written);
+        world.boot(client, move |env| {
+            Box::pin(async move {
+                let mut old = LinkClient::open(&env, &door, "disk@vm", true).await;
+                let mut new = LinkClient::greeted(&env, &door).await;
+                let bytes = write_request(0, 7);
+                old.send(&bytes[..2000]).await.unwrap();
+                env.sleep(Duration::from_secs(2)).await;
+                old.send(&bytes[2000..]).await.unwrap();
+                new.go("disk@vm").await.unwrap();
+                place.set(Some(disk.peek(0, 4096) == [7; 4096]));
+                env.sleep(SLOW * 4).await;
+                assert_eq!(place.get(), Some(disk.peek(0, 4096) == [7; 4096]), "seed {seed}");
+            })
+        });
+        world.run_for(Duration::from_secs(1));
+        device.borrow().as_ref().unwrap().set_delay_max(SLOW);
+        world.pause(server, Duration::from_secs(2));
+        assert!(world.run_until(Duration::from_secs(60), || world.is_finished(client)));
+        done += u64::from(written.get().expect("it came in"));
+    }
+    assert!((1..32).contains(&done), "always in the same order: {done}");
 }

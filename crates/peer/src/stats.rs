@@ -100,3 +100,19 @@ impl PeerCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gauge_remembers_how_high_it_was() {
+        let gauge = Gauge::default();
+        for (rise, fall, peak) in [(5, 4, 5), (3, 4, 5), (7, 0, 7)] {
+            gauge.rise(rise);
+            gauge.fall(fall);
+            assert_eq!(gauge.peak.get(), peak);
+        }
+        assert_eq!(gauge.now.get(), 7);
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links in the simulated world: order, breaks, silence, strangers and nonsense.
 
+mod dialling;
 mod late;
 
 use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, Peers, Reply};

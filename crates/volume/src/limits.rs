@@ -125,6 +125,10 @@ mod tests {
     use super::*;
     use base::time_of;
     use proptest::prelude::*;
+    use sim::{HostKey, World, WorldOptions};
+    use std::cell::RefCell;
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::rc::Rc;
 
     /// Requests as they begin: when, and with how many bytes.
     type Begun = Vec<(Instant, u64)>;
@@ -207,5 +211,92 @@ mod tests {
     fn without_limits_nobody_waits() {
         let begun = run(IoLimits::default(), &[(1 << 20, 0); 100]);
         assert_eq!(begun[0].0, begun[99].0);
+    }
+
+    /// Less than any wait for a limit.
+    const SOON: Duration = Duration::from_micros(500);
+
+    /// A volume with these limits in the simulated world, and how many of its requests have begun.
+    struct Simulated {
+        world: World,
+        host: HostKey,
+        limits: Rc<Limits>,
+        begun: Rc<Cell<u64>>,
+    }
+
+    impl Simulated {
+        fn new(iops: u64) -> Self {
+            let world = World::new(WorldOptions::default());
+            let host = world.add_host("h1", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+            let limits = Rc::new(Limits::new(IoLimits { iops: Some(iops), ..Default::default() }));
+            Self { world, host, limits, begun: Rc::default() }
+        }
+
+        /// So many requests come, each behind the one before. Those begin that need not wait.
+        fn ask(&self, requests: u64) {
+            let (limits, begun) = (Rc::clone(&self.limits), Rc::clone(&self.begun));
+            self.world.boot(self.host, move |env| {
+                Box::pin(async move {
+                    for _ in 0..requests {
+                        limits.pass(&env, 4096).await;
+                        begun.set(begun.get() + 1);
+                    }
+                })
+            });
+            self.world.run_for(SOON);
+        }
+
+        /// The limits change. Those begin that need not wait any more.
+        fn set(&self, iops: Option<u64>) {
+            self.limits.set(IoLimits { iops, ..Default::default() });
+            let _ = self.world.env(self.host);
+            self.world.run_for(SOON);
+        }
+    }
+
+    #[test]
+    fn only_requests_that_waited_are_counted_with_their_time() {
+        let volume = Simulated::new(100);
+        volume.ask(54);
+        assert_eq!(volume.begun.get(), 3);
+        assert_eq!(volume.limits.limited(), Limited::default(), "within the burst");
+        volume.world.run_for(Duration::from_secs(1));
+        assert_eq!(volume.begun.get(), 54);
+        let Limited { requests, waited } = volume.limits.limited();
+        // Of two requests one waits, for as long as both take.
+        assert_eq!((requests, waited.as_millis()), (26, 520));
+    }
+
+    #[test]
+    fn new_limits_count_at_once_for_those_who_wait() {
+        for (iops, most) in [(None, 1000), (Some(10_000), 300)] {
+            let volume = Simulated::new(1);
+            volume.ask(1000);
+            assert_eq!(volume.begun.get(), 1, "the others wait for seconds");
+            volume.set(Some(1));
+            assert_eq!(volume.begun.get(), 1, "the same limits as before");
+            volume.set(iops);
+            let begun = volume.begun.get();
+            assert!((200..=most).contains(&begun), "{begun} requests with {iops:?}");
+        }
+    }
+
+    #[test]
+    fn requests_of_one_volume_begin_in_the_order_in_which_they_came() {
+        let volume = Simulated::new(100);
+        let (limits, order) = (Rc::clone(&volume.limits), Rc::new(RefCell::new(Vec::new())));
+        let begun = Rc::clone(&order);
+        volume.world.boot(volume.host, move |env| {
+            Box::pin(async move {
+                let ask = async |number: u64| {
+                    env.sleep(Duration::from_millis(number)).await;
+                    limits.pass(&env, 4096).await;
+                    begun.borrow_mut().push(number);
+                };
+                env::join_all((1..=40).map(ask).collect()).await;
+            })
+        });
+        volume.world.run_for(Duration::from_secs(1));
+        assert_eq!(*order.borrow(), (1..=40).collect::<Vec<_>>());
     }
 }

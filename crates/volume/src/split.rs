@@ -114,7 +114,10 @@ mod tests {
     fn senseless_ranges_are_refused() {
         assert_eq!(range(0, 1024, 1024), Ok(SectorRange::new(0, 2)));
         assert!(matches!(range(512, 1024, 1024), Err(VolumeError::OutOfRange { .. })));
-        assert!(matches!(range(1, 511, 1024), Err(VolumeError::Unaligned { .. })));
+        for (offset, bytes) in [(1, 511), (256, 512), (512, 256)] {
+            let refused = VolumeError::Unaligned { offset, bytes };
+            assert_eq!(range(offset, bytes, 1024), Err(refused));
+        }
         let far = u64::MAX - 511;
         assert!(matches!(range(far, far, u64::MAX), Err(VolumeError::OutOfRange { .. })));
     }

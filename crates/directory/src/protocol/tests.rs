@@ -151,11 +151,15 @@ fn long_listings_and_long_histories_are_cut_into_frames_that_fit() {
     );
 
     let events: Vec<_> = entries.into_iter().map(|(k, e)| WatchEvent::Put(k, e)).collect();
-    let mut together = Vec::new();
-    for answer in split_events(events.clone(), PART_BYTES_MAX) {
-        assert!(encode_answer(1, &answer).len() < HEADER_BYTES + BODY_BYTES_MAX);
-        let Answer::Events(part) = answer else { panic!("not events") };
-        together.extend(part);
+    // What is larger than a part goes alone, and with nothing before it.
+    for (part_bytes, most) in [(PART_BYTES_MAX, 10), (1000, 1)] {
+        let mut together = Vec::new();
+        for answer in split_events(events.clone(), part_bytes) {
+            assert!(encode_answer(1, &answer).len() < HEADER_BYTES + BODY_BYTES_MAX);
+            let Answer::Events(part) = answer else { panic!("not events") };
+            assert!((1..=most).contains(&part.len()), "{} events in a part", part.len());
+            together.extend(part);
+        }
+        assert_eq!(together, events);
     }
-    assert_eq!(together, events);
 }

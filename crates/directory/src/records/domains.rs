@@ -151,3 +151,19 @@ impl Stored for Domains {
         self.format
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_hosts_as_may_be_are_in_domains_and_not_one_more() {
+        let lab = FaultDomain { name: "lab".to_owned(), within: None };
+        let none = DomainsRecord { domains: vec![lab], members: Vec::new() };
+        let hosts = (1..).take(DOMAIN_MEMBERS_MAX).map(HostId);
+        let full = hosts.fold(none, |all, host| all.with_member(host, Some("lab")));
+        assert_eq!(full.members.len(), DOMAIN_MEMBERS_MAX);
+        assert!(full.check().is_ok());
+        assert!(full.with_member(HostId(u32::MAX), Some("lab")).check().is_err());
+    }
+}

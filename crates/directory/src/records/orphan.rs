@@ -307,6 +307,7 @@ impl From<StoredAbout> for About {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ComponentState;
     use super::*;
 
     #[test]
@@ -367,6 +368,52 @@ mod tests {
             let mixed = text(right).replacen("\"format\":", "\"x\":", 1);
             let mixed = format!("{{{wrong}{}", mixed.split_once(',').expect("fields").1);
             assert!(OrphanRecord::decode(mixed.as_bytes()).is_err(), "{mixed}");
+        }
+    }
+
+    #[test]
+    fn what_a_component_says_of_its_volume_is_checked_at_each_bound() {
+        let sibling = ComponentRecord {
+            id: ComponentId(1),
+            host: HostId(2),
+            group: GroupId(3),
+            state: ComponentState::Active,
+            seat: Seat(4),
+            left: Lsn::ZERO,
+            replaces: None,
+        };
+        let most = About {
+            volume: VolumeId(1),
+            name: "db-1".to_owned(),
+            size_bytes: 4096,
+            ftt: FTT_MAX,
+            reserve_percent: 100,
+            index: 1023,
+            objects: 1024,
+            column: 11,
+            width: 12,
+            version: Version(2),
+            term: Term((1 << 24) - 1),
+            siblings: vec![sibling; COMPONENTS_MAX],
+        };
+        assert!(most.check().is_ok());
+        let more = most.clone();
+        for (field, wrong) in [
+            ("name", About { name: String::new(), ..more.clone() }),
+            ("ftt", About { ftt: FTT_MAX + 1, ..more.clone() }),
+            ("reserve_percent", About { reserve_percent: 101, ..more.clone() }),
+            ("term", About { term: Term(1 << 24), ..more.clone() }),
+            ("index", About { index: 1024, ..more.clone() }),
+            ("objects", About { objects: 1025, ..more.clone() }),
+            ("stripe_width", About { width: 13, ..more.clone() }),
+            ("stripe", About { column: 12, ..more.clone() }),
+            ("stripe", About { index: 10, ..more.clone() }),
+            ("siblings", About { siblings: vec![sibling; COMPONENTS_MAX + 1], ..more }),
+        ] {
+            let found = wrong.check();
+            let is_right =
+                matches!(found, Err(RecordError::Invalid { field: f, .. }) if f == field);
+            assert!(is_right, "{field}: {found:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use base::CHUNK_SECTORS;
 
+mod formats;
 mod volumes;
 
 fn component(id: u64, state: ComponentState) -> ComponentRecord {

@@ -143,3 +143,14 @@ fn nothing_beyond_the_limits_is_prepared() {
     let zero = store.prepare_grant(LeaseId(1), Duration::ZERO);
     assert_eq!(zero, Err(DirectoryError::Malformed));
 }
+
+#[test]
+fn what_changes_nothing_is_an_empty_batch() {
+    let mut store = new();
+    let lease = grant(&mut store, 7, 1000, Instant(0));
+    let is_empty = |transaction| store.prepare(transaction).unwrap().1.is_empty();
+    assert!(is_empty(Transaction::new().delete("/a")), "there is no such key");
+    assert!(is_empty(Transaction::new().expect("/a", Expect::Present).put("/a", "1")));
+    assert!(!is_empty(Transaction::new().put("/a", "1")));
+    assert!(!store.prepare_end(lease).unwrap().is_empty(), "it has no keys, and it ends");
+}

@@ -4,8 +4,8 @@
 
 use super::*;
 
-const STRIPED_JSON: &str = include_str!("../../../fixtures/volume-8.json");
-const STRIPED_POLICY_JSON: &str = include_str!("../../../fixtures/policy-3.json");
+pub(super) const STRIPED_JSON: &str = include_str!("../../../fixtures/volume-8.json");
+pub(super) const STRIPED_POLICY_JSON: &str = include_str!("../../../fixtures/policy-3.json");
 
 /// Two stripe sets of three objects, deleted as it is.
 fn striped_volume() -> VolumeRecord {
