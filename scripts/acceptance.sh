@@ -487,6 +487,7 @@ step "status tells the truth of now" truth_of_now
 step "deletion asks for the name on a terminal" deletion_asks
 step "a volume grows, is renamed, deleted and brought back" life_of_a_volume
 step "a volume of many objects fits a screen" large_volume
+step "a striped volume" striped
 step "a reserve is changed, on all hosts or on none" change_reserve
 step "a volume keeps to its limits" limited
 step "a full disk is refused" full_disk

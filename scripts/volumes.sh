@@ -88,6 +88,30 @@ large_volume() {
   gabion volume rm large --now --yes
 }
 
+# The same bytes in and out of a volume that is striped, larger by stripes, and seen through every host.
+striped() {
+  local bad=0
+  gabion volume create wide --size 64MiB --stripe-width 3
+  test "$(gabion volume show wide --output json | field "len({c['object'] for c in it['components']})")" = 3
+  head -c $((64 * MIB)) /dev/urandom >"$area/wide"
+  nbdcopy "$area/wide" "$(uri wide 0)"
+  nbdcopy "$(uri wide 1)" "$area/wide-out"
+  cmp "$area/wide" "$area/wide-out"
+  gabion volume grow wide --by 21MiB
+  qemu-io -f raw -c "write -P 0x77 63M 20M" "$(uri wide 2)" | not_failed
+  qemu-io -f raw -c "read -P 0x77 63M 20M" -c "read -P 0 83M 2M" "$(uri wide 0)" | not_failed
+  nbdcopy "$(uri wide 1)" "$area/wide-out"
+  cmp -n $((63 * MIB)) "$area/wide" "$area/wide-out"
+  # Another width is for what it gets from then on.
+  gabion policy create narrow --stripe-width 2
+  gabion volume set-policy wide narrow | grep "85MiB of it were made before it was to be striped over 2"
+  refused 2 volume create wider --size 64MiB --stripe-width 13
+  rm "$area/wide" "$area/wide-out"
+  gabion volume delete wide --now --yes
+  gabion policy delete narrow
+  test "$bad" = 0
+}
+
 change_reserve() {
   local bad=0 kept
   local spaces="[d['space'] for g in it for d in g['devices'] if d['space']]"

@@ -269,7 +269,7 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
         say_limits(volume);
         say_compliance(volume);
         if volume.stripe_width > 1 {
-            say!("striped over {} parts", volume.stripe_width);
+            say!("stripe width: {}", volume.stripe_width);
         }
         say!("connections: {}", volume.connections.name());
         for uri in &volume.nbd {

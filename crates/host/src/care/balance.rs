@@ -198,12 +198,15 @@ impl Balance {
                 }
                 let stay = record.components.iter().filter(|one| one.id != component);
                 let stay: Vec<HostId> = stay.map(|one| one.host).collect();
-                let closeness = |host| match rooms.standing(&stay, host) {
-                    Standing::Able(preference) => Some(preference.closeness),
+                let set = rooms.set_of(record.id);
+                let near = |host| match rooms.standing((&stay, set), host) {
+                    Standing::Able(there) => Some((there.closeness, there.columns)),
                     _ => None,
                 };
-                let here = closeness(self.me).unwrap_or(usize::MAX);
-                let able = |host: &HostId| closeness(*host).is_some_and(|there| there <= here);
+                // This one does not count for the host that it would leave.
+                let here = near(self.me).unwrap_or((usize::MAX, 0));
+                let here = (here.0, here.1.saturating_sub(1));
+                let able = |host: &HostId| near(*host).is_some_and(|there| there <= here);
                 movable.push(Movable {
                     component,
                     object: info.object,

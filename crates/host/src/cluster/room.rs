@@ -2,7 +2,7 @@
 //! Which hosts have room for one more component.
 
 use super::view::View;
-use base::{ComponentId, HostId, Map};
+use base::{ComponentId, HostId, Map, ObjectId};
 use directory::ObjectRecord;
 use placement::{Candidate, HostDomains};
 use std::cmp::Reverse;
@@ -36,6 +36,49 @@ pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
 pub(crate) struct Rooms {
     free: Map<HostId, u64>,
     domains: HostDomains,
+    stripes: Stripes,
+}
+
+/// Where the stripe sets of several objects are: they are to share the load.
+#[derive(Clone, Default)]
+struct Stripes {
+    sets: Map<ObjectId, usize>,
+    /// Components of each set by host.
+    taken: Vec<Map<HostId, u32>>,
+}
+
+impl Stripes {
+    fn of(view: &View) -> Self {
+        let mut stripes = Self::default();
+        for volume in view.volumes() {
+            for set in volume.layout().sets().filter(|set| set.width > 1) {
+                let objects = volume.objects.iter().skip(set.object).take(set.width.into());
+                let objects = objects.filter_map(|id| view.object(*id));
+                stripes.add(&objects.collect::<Vec<_>>());
+            }
+        }
+        stripes
+    }
+
+    fn add(&mut self, set: &[ObjectRecord]) {
+        let mut taken: Map<HostId, u32> = Map::new();
+        for component in set.iter().flat_map(|object| &object.components) {
+            *taken.entry(component.host).or_default() += 1;
+        }
+        self.sets.extend(set.iter().map(|object| (object.id, self.taken.len())));
+        self.taken.push(taken);
+    }
+
+    fn count(&self, set: Option<usize>, host: HostId) -> u32 {
+        let taken = set.and_then(|set| self.taken.get(set));
+        taken.and_then(|taken| taken.get(&host)).copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, set: Option<usize>, host: HostId) {
+        if let Some(taken) = set.and_then(|set| self.taken.get_mut(set)) {
+            *taken.entry(host).or_default() += 1;
+        }
+    }
 }
 
 /// Why there is no host for another component of an object.
@@ -65,6 +108,8 @@ pub(crate) enum Standing {
 pub(crate) struct Preference {
     /// Fault domains in common with the closest host that has a component.
     pub(crate) closeness: usize,
+    /// Components of the object's stripe set on the host.
+    pub(crate) columns: u32,
     /// Bytes that the host may still be given.
     pub(crate) room: Reverse<u64>,
     /// The lowest number where two have the same room.
@@ -79,19 +124,25 @@ impl Rooms {
             let sum = free.entry(group.host).or_default();
             *sum = sum.saturating_add(bytes);
         }
-        Self { free, domains: view.host_domains() }
+        Self { free, domains: view.host_domains(), stripes: Stripes::of(view) }
     }
 
     /// Those of chosen hosts.
     #[cfg(test)]
     pub(crate) fn with(free: impl Iterator<Item = (HostId, u64)>, domains: HostDomains) -> Self {
-        Self { free: free.collect(), domains }
+        Self { free: free.collect(), domains, stripes: Stripes::default() }
+    }
+
+    /// The stripe set of several objects that an object is one of.
+    pub(crate) fn set_of(&self, object: ObjectId) -> Option<usize> {
+        self.stripes.sets.get(&object).copied()
     }
 
     /// Where another component of `object` goes: to a host of `targets`, or else of all, as far
-    /// away from the others as there is, of these to the one with most room. Never to one that has
-    /// a component, or that counts as one with a host that has; the component that is `leaving` its
-    /// host does not matter then. What goes there is taken off its room.
+    /// away from the others as there is, of these to one with fewest of the object's stripe set,
+    /// and of these to the one with most room. Never to one that has a component, or that counts as
+    /// one with a host that has; the component that is `leaving` its host does not matter then.
+    /// What goes there is taken off its room.
     ///
     /// # Errors
     /// [`NoPlace`].
@@ -101,7 +152,7 @@ impl Rooms {
         leaving: Option<ComponentId>,
         targets: Option<&[HostId]>,
     ) -> Result<HostId, NoPlace> {
-        let free = &self.free;
+        let (free, set) = (&self.free, self.set_of(object.id));
         let has_one = |host: HostId| object.components.iter().any(|one| one.host == host);
         let stay = object.components.iter().filter(|one| Some(one.id) != leaving);
         let stay: Vec<HostId> = stay.map(|one| one.host).collect();
@@ -111,10 +162,11 @@ impl Rooms {
         let able = hosts.filter(|_| targets.is_none()).chain(asked);
         let able: Vec<_> = able.filter(|(host, _)| !has_one(*host)).collect();
         let apart = able.iter().filter(|(host, _)| self.shares(&stay, *host).is_none());
-        let worth = apart.map(|(host, room)| self.preference(&stay, *host, *room));
+        let worth = apart.map(|(host, room)| self.preference((&stay, set), *host, *room));
         let Some(Preference { host, room: Reverse(room), .. }) = worth.min() else {
             return Err(if able.is_empty() { NoPlace::NoHost } else { NoPlace::DomainsTaken });
         };
+        self.stripes.take(set, host);
         if let Some(left) = self.free.get_mut(&host) {
             *left = room.saturating_sub(object.sectors.saturating_mul(base::SECTOR_SIZE));
         }
@@ -126,14 +178,19 @@ impl Rooms {
         self.free.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// Where `host` stands for another component of an object that has some on the hosts `stay`.
-    /// Of those that are able [`Rooms::take`] chooses the one that is least in order.
-    pub(crate) fn standing(&self, stay: &[HostId], host: HostId) -> Standing {
+    /// Where `host` stands for another component of an object that has some on the hosts `stay` and
+    /// is of this stripe set. Of those that are able [`Rooms::take`] chooses the one that is least
+    /// in order.
+    pub(crate) fn standing(
+        &self,
+        (stay, set): (&[HostId], Option<usize>),
+        host: HostId,
+    ) -> Standing {
         match (self.shares(stay, host), self.free.get(&host)) {
             _ if stay.contains(&host) => Standing::HasOne,
             (_, None) => Standing::OutOfReach,
             (Some(other), _) => Standing::Shares(other),
-            (None, Some(room)) => Standing::Able(self.preference(stay, host, *room)),
+            (None, Some(room)) => Standing::Able(self.preference((stay, set), host, *room)),
         }
     }
 
@@ -142,9 +199,15 @@ impl Rooms {
         stay.iter().copied().find(|other| self.domains.is_shared(*other, host))
     }
 
-    fn preference(&self, stay: &[HostId], host: HostId, room: u64) -> Preference {
+    fn preference(
+        &self,
+        (stay, set): (&[HostId], Option<usize>),
+        host: HostId,
+        room: u64,
+    ) -> Preference {
         let closeness = self.domains.closest(host, stay.iter().copied());
-        Preference { closeness, room: Reverse(room), host }
+        let columns = self.stripes.count(set, host);
+        Preference { closeness, columns, room: Reverse(room), host }
     }
 }
 
@@ -203,6 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_stripe_set_are_kept_apart_before_room_counts() {
+        let active = |id, host| component(id, host, ComponentState::Active);
+        let part = |id, host| object(id, VolumeId(1), vec![active(id, host)]);
+        let (one, two) = (part(1, 1), part(2, 3));
+        let room = [(1, 9), (2, 5), (3, 8), (4, 4)].map(|(host, room)| (HostId(host), room << 40));
+        let mut rooms = Rooms::with(room.into_iter(), HostDomains::default());
+        rooms.stripes.add(&[one.clone(), two.clone()]);
+        assert_eq!(rooms.take(&one, None, None), Ok(HostId(2)), "not where the other part is");
+        assert_eq!(rooms.take(&two, None, None), Ok(HostId(4)), "nor where one goes just now");
+        assert_eq!(rooms.take(&one, None, None), Ok(HostId(3)), "where there is no other place");
+        assert_eq!(rooms.take(&part(3, 1), None, None), Ok(HostId(3)), "it is of no set");
+    }
+
+    #[test]
     fn the_one_that_is_taken_stands_first() {
         let path = |path: &str| path.split('/').map(str::to_owned).collect();
         let domains = HostDomains::new([
@@ -216,7 +293,7 @@ mod tests {
         let room =
             [(1, 9), (2, 9), (3, 9), (4, 7), (5, 8)].map(|(host, room)| (HostId(host), room));
         let mut rooms = Rooms::with(room.into_iter(), domains);
-        let stands = |host| rooms.standing(&[HostId(1)], HostId(host));
+        let stands = |host| rooms.standing((&[HostId(1)], None), HostId(host));
         assert_eq!(stands(1), Standing::HasOne);
         assert_eq!(stands(2), Standing::Shares(HostId(1)));
         assert_eq!(stands(6), Standing::OutOfReach);

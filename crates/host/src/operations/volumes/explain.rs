@@ -18,6 +18,8 @@ struct Copies {
     stay: Vec<HostId>,
     /// Hosts whose copy goes once another one has taken its place.
     leave: Vec<HostId>,
+    /// The stripe set that they are of.
+    set: Option<usize>,
 }
 
 /// What the hosts of one layout are compared by.
@@ -31,16 +33,16 @@ impl Operations {
     pub(crate) fn explain(&self, name: &str) -> Outcome<PlacementReport> {
         placement::check_name(name).map_err(usage)?;
         let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
+        let rooms = Rooms::of(&self.view);
         let mut parts: Map<Copies, Vec<u64>> = Map::new();
         for (part, id) in (1_u64..).zip(&volume.objects) {
-            let copies = self.view.object(*id).map(|object| copies_of(&object));
+            let copies = self.view.object(*id).map(|object| copies_of(&object, &rooms));
             parts.entry(copies.unwrap_or_default()).or_default().push(part);
         }
         let mut parts: Vec<_> = parts.into_iter().collect();
         parts.sort_by(|(_, one), (_, other)| one.cmp(other));
         let more = parts.split_off(parts.len().min(LAYOUTS_MAX));
         let more_parts = more.iter().map(|(_, parts)| parts.iter().map(|_| 1).sum::<u64>()).sum();
-        let rooms = Rooms::of(&self.view);
         let layout = |(copies, parts): (Copies, Vec<u64>)| {
             let layout = Layout { operations: self, copies: &copies, rooms: &rooms };
             LayoutReport { parts, hosts: layout.hosts() }
@@ -51,7 +53,7 @@ impl Operations {
     }
 }
 
-fn copies_of(object: &ObjectRecord) -> Copies {
+fn copies_of(object: &ObjectRecord, rooms: &Rooms) -> Copies {
     let is_leaving =
         |one: &&ComponentRecord| object.components.iter().any(|new| new.replaces == Some(one.id));
     let (leave, stay): (Vec<_>, Vec<_>) = object.components.iter().partition(is_leaving);
@@ -60,16 +62,16 @@ fn copies_of(object: &ObjectRecord) -> Copies {
         hosts.sort_unstable();
         hosts
     };
-    Copies { stay: hosts(stay), leave: hosts(leave) }
+    Copies { stay: hosts(stay), leave: hosts(leave), set: rooms.set_of(object.id) }
 }
 
 impl Layout<'_> {
     fn hosts(&self) -> Vec<PlaceReport> {
         let (mut able, mut others) = (Vec::new(), Vec::new());
-        let Copies { stay, leave } = self.copies;
+        let Copies { stay, leave, set } = self.copies;
         let all = self.operations.view.hosts();
         for host in all.iter().filter(|host| !leave.contains(&host.id)) {
-            match self.rooms.standing(stay, host.id) {
+            match self.rooms.standing((stay, *set), host.id) {
                 Standing::HasOne => {}
                 Standing::Able(worth) => able.push((worth, host.id)),
                 Standing::Shares(other) => {
@@ -148,6 +150,9 @@ impl Layout<'_> {
             Some((next, _)) if next.closeness > best.closeness => {
                 "another copy would go here: it is farthest from the other copies"
             }
+            Some((next, _)) if next.columns > best.columns => {
+                "another copy would go here: it has fewest parts of the same stripe"
+            }
             Some((next, _)) if next.room == best.room => "another copy would go here",
             Some(_) => "another copy would go here: it has most room",
         };
@@ -161,6 +166,9 @@ impl Layout<'_> {
             let shared = worth.closeness.checked_sub(1).and_then(|depth| path.get(depth));
             let why = match shared.filter(|_| worth.closeness > best.closeness) {
                 Some(domain) => format!("it could, but there is a copy in {domain} already"),
+                None if worth.columns > best.columns => {
+                    "it could, but there are more parts of the same stripe".to_owned()
+                }
                 None if worth.room == best.room => format!("it could as well as {name}"),
                 None => format!("it could; {name} has more room"),
             };
