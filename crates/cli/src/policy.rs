@@ -128,6 +128,10 @@ fn say_check(report: &PolicyCheckReport) {
     policy_table(std::slice::from_ref(&report.policy));
     say!("");
     match &report.impossible {
+        Some(why) if report.policy.force => say!(
+            "there is no place for all copies now: {why}; volumes are made with fewer, and get the \
+             others once there is"
+        ),
         Some(why) => say!("the cluster cannot do that now: {why}"),
         None => say!("the cluster has hosts enough for it"),
     }
@@ -171,7 +175,10 @@ fn policy_table(policies: &[PolicyReport]) {
         vec![
             policy.name.clone(),
             policy.version.to_string(),
-            policy.ftt.to_string(),
+            match policy.force {
+                true => format!("{}, forced", policy.ftt),
+                false => policy.ftt.to_string(),
+            },
             match policy.reserve_percent {
                 0 => "-".to_owned(),
                 percent => format!("{percent} %"),

@@ -382,6 +382,9 @@ pub struct PolicyRules {
     /// Over how many parts volumes are striped.
     #[serde(default)]
     pub stripe_width: Option<u8>,
+    /// Whether volumes are made also where there is no place for all of their copies.
+    #[serde(default)]
+    pub force: Option<bool>,
     /// How long a copy may be away.
     #[serde(default)]
     pub repair_delay: Option<RepairDelay>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion policy`: its commands and flags.
 
-use super::repair;
+use super::repair::{self, Switch};
 use base::parse_size;
 use clap::{Args, Subcommand};
 use host::RepairDelay;
@@ -13,6 +13,7 @@ pub enum PolicyCommand {
     #[command(after_help = "Examples:
   gabion policy create gold --ftt 2 --reserve 100
   gabion policy create wide --stripe-width 4      load on one volume is spread over more devices
+  gabion policy create gold --ftt 2 --force on    also before there are hosts for three copies
   gabion policy create batch --ftt 0 --repair-delay never --iops 2000 --bandwidth 50MiB
 Then: gabion volume create db --size 50GiB --policy gold, or gabion volume set-policy db gold")]
     Create {
@@ -78,6 +79,10 @@ pub struct RulesArgs {
     /// groups as far as there are any. Volumes that are there keep what they have
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=12), value_name = "N")]
     pub stripe_width: Option<u8>,
+    /// Whether volumes are made, and get this policy, also where there is no place for all of their
+    /// copies; the others are made as soon as there is one
+    #[arg(long, value_enum)]
+    pub force: Option<Switch>,
     /// How long a copy may be away before it is made again on another host: for example 45s,
     /// 30min, 2h; never; or cluster, as 'gabion cluster show' has it
     #[arg(long, value_parser = repair_delay, value_name = "TIME")]
@@ -94,11 +99,12 @@ pub struct RulesArgs {
 impl RulesArgs {
     /// As a host is told.
     pub fn rules(self) -> PolicyRules {
-        let Self { ftt, reserve, stripe_width, repair_delay, iops, bandwidth } = self;
+        let Self { ftt, reserve, stripe_width, force, repair_delay, iops, bandwidth } = self;
         PolicyRules {
             ftt,
             reserve_percent: reserve,
             stripe_width,
+            force: force.map(|switch| switch == Switch::On),
             repair_delay,
             iops,
             bytes_per_second: bandwidth,

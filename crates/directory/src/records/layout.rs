@@ -381,9 +381,8 @@ mod tests {
         let plain = prop::sample::select(vec![1_u64, 2, 8, 13]).prop_map(ObjectRun::of_object);
         let striped = (2_u8..5, 1_u32..3).prop_flat_map(move |(width, sets)| {
             let least = unit * u64::from(width - 1) + 1;
-            let sectors = prop_oneof![Just(least), Just(2 * unit * u64::from(width)), {
-                (least..4 * unit * u64::from(width)).prop_map(|sectors| sectors)
-            }];
+            let row = unit * u64::from(width);
+            let sectors = prop_oneof![Just(least), Just(2 * row), least..4 * row];
             sectors.prop_map(move |sectors| ObjectRun { sets, sectors, width })
         });
         prop_oneof![plain, striped]

@@ -15,8 +15,8 @@ pub const DEFAULT_POLICY: &str = "default";
 
 /// The format of the record of a policy that has limits.
 const FORMAT_LIMITED: u32 = 2;
-/// The format of the record of a policy that stripes, with or without limits.
-const FORMAT_STRIPED: u32 = 3;
+/// The format of the record of a policy that stripes or forces, with or without limits.
+const FORMAT_PROVISIONING: u32 = 3;
 
 /// How long a copy of a volume may be away before another host gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +56,8 @@ pub struct PolicyRecord {
     /// Over how many objects volumes are striped, 1 to
     /// [`STRIPE_WIDTH_MAX`](super::STRIPE_WIDTH_MAX); 1: not at all.
     pub stripe_width: u8,
+    /// Whether volumes are made also where there is no place for all of their copies.
+    pub force: bool,
     /// How long a copy may be away.
     pub repair_delay: RepairDelay,
     /// What each volume may do in a second.
@@ -85,6 +87,7 @@ impl PolicyRecord {
             ftt: 1,
             reserve_percent: 0,
             stripe_width: 1,
+            force: false,
             repair_delay: RepairDelay::Cluster,
             limits: IoLimits::default(),
         }
@@ -119,7 +122,7 @@ impl PolicyRecord {
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
         to_json(&Policy {
             format: match self.limits.is_any() {
-                _ if self.stripe_width > 1 => FORMAT_STRIPED,
+                _ if self.stripe_width > 1 || self.force => FORMAT_PROVISIONING,
                 true => FORMAT_LIMITED,
                 false => FORMAT,
             },
@@ -128,6 +131,7 @@ impl PolicyRecord {
             ftt: self.ftt,
             reserve_percent: self.reserve_percent,
             stripe_width: (self.stripe_width > 1).then_some(self.stripe_width),
+            force: self.force.then_some(true),
             repair_delay: self.repair_delay,
             limits: self.limits.said(),
         })
@@ -145,6 +149,7 @@ impl PolicyRecord {
             ftt: s.ftt,
             reserve_percent: s.reserve_percent,
             stripe_width: s.stripe_width.unwrap_or(1),
+            force: s.force.unwrap_or(false),
             repair_delay: s.repair_delay,
             limits: s.limits.unwrap_or_default(),
         };
@@ -174,9 +179,12 @@ struct Policy {
     version: u64,
     ftt: u8,
     reserve_percent: u8,
-    /// In format 3 always, else never. Not 1, which means no field.
+    /// In format 3 this or `force`, else neither. Not 1, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stripe_width: Option<u8>,
+    /// Not false, which means no field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    force: Option<bool>,
     repair_delay: RepairDelay,
     /// In format 2 always, in format 3 sometimes, else never. Not empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,19 +192,20 @@ struct Policy {
 }
 
 impl Stored for Policy {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED, FORMAT_STRIPED];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED, FORMAT_PROVISIONING];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let is_striped = self.format == FORMAT_STRIPED;
-        let is_wide = self.stripe_width.is_some() == is_striped && self.stripe_width != Some(1);
-        ensure(is_wide, "stripe_width", OTHER_FORMAT)?;
+        let is_newest = self.format == FORMAT_PROVISIONING;
+        let is_said = self.stripe_width.is_some() || self.force.is_some();
+        let is_needed = self.stripe_width != Some(1) && self.force != Some(false);
+        ensure(is_said == is_newest && is_needed, "stripe_width", OTHER_FORMAT)?;
         let is_right = match self.limits {
-            Some(limits) => (is_striped || self.format == FORMAT_LIMITED) && limits.is_any(),
-            None => is_striped || self.format == FORMAT,
+            Some(limits) => (is_newest || self.format == FORMAT_LIMITED) && limits.is_any(),
+            None => is_newest || self.format == FORMAT,
         };
         ensure(is_right, "limits", OTHER_FORMAT)
     }

@@ -78,6 +78,7 @@ fn policy() -> PolicyRecord {
         ftt: 2,
         reserve_percent: 100,
         stripe_width: 1,
+        force: false,
         repair_delay: RepairDelay::Seconds(90),
         limits: IoLimits::default(),
     }

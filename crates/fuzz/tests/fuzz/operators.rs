@@ -81,6 +81,7 @@ fn commands() -> Vec<Vec<u8>> {
         ftt: Some(2),
         reserve_percent: Some(7),
         stripe_width: Some(2),
+        force: Some(true),
         repair_delay: Some(RepairDelay::Seconds(90)),
         iops: Some(RateLimit::At(500)),
         bytes_per_second: Some(RateLimit::None),

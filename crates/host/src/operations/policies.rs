@@ -72,7 +72,7 @@ impl Operations {
     async fn edit_policy(&self, name: &str, rules: PolicyRules) -> Outcome<PolicyEditReport> {
         let (before, revision) = self.policy_entry(name).await?;
         let mut policy = with_rules(before.clone(), rules)?;
-        if policy.ftt > before.ftt {
+        if policy.ftt > before.ftt && !policy.force {
             let hosts = self.are_hosts_enough(policy.ftt);
             hosts.map_err(|why| failed(format!("policy '{name}' was not changed: {why}")))?;
         }
@@ -248,7 +248,7 @@ impl Operations {
             return Ok(self.report(&before)); // Somebody gave it other rules just now.
         }
         placement::check_ftt(policy.ftt).map_err(usage)?;
-        if policy.ftt > before.ftt {
+        if policy.ftt > before.ftt && !policy.force {
             let hosts = self.are_hosts_enough(policy.ftt);
             hosts.map_err(|why| failed(format!("volume '{volume}' was not changed: {why}")))?;
         }
@@ -323,6 +323,7 @@ fn with_rules(policy: PolicyRecord, rules: PolicyRules) -> Outcome<PolicyRecord>
         ftt: rules.ftt.unwrap_or(policy.ftt),
         reserve_percent: rules.reserve_percent.unwrap_or(policy.reserve_percent),
         stripe_width: rules.stripe_width.unwrap_or(policy.stripe_width),
+        force: rules.force.unwrap_or(policy.force),
         repair_delay: rules.repair_delay.unwrap_or(policy.repair_delay),
         limits: IoLimits {
             iops: rules.iops.map_or(policy.limits.iops, RateLimit::limit),
@@ -356,6 +357,7 @@ fn policy_report(policy: &PolicyRecord, volumes: &[VolumeRecord]) -> PolicyRepor
         ftt: policy.ftt,
         reserve_percent: policy.reserve_percent,
         stripe_width: policy.stripe_width,
+        force: policy.force,
         repair_delay: policy.repair_delay,
         limits: policy.limits,
         volumes: followers.collect(),

@@ -20,6 +20,9 @@ pub struct PolicyReport {
     /// Over how many parts volumes are striped.
     #[serde(default = "crate::command::one")]
     pub stripe_width: u8,
+    /// Whether volumes are made also where there is no place for all of their copies.
+    #[serde(default)]
+    pub force: bool,
     /// How long a copy may be away before it is made again on another host.
     pub repair_delay: RepairDelay,
     /// What each volume may do in a second, at each host that it is used through.

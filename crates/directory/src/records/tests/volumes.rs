@@ -67,8 +67,12 @@ fn stripes_belong_to_format_8_of_a_volume_and_format_3_of_a_policy() {
     for other in [narrow, to_be, VolumeRecord { stripe_width: 2, ..volume() }] {
         assert_eq!(VolumeRecord::decode(&other.encode()).unwrap(), other);
     }
-    let thin = PolicyRecord { stripe_width: 2, ..policy() };
-    assert_eq!(PolicyRecord::decode(&thin.encode()).unwrap(), thin);
+    let (thin, forced) = (PolicyRecord { stripe_width: 2, ..policy() }, policy());
+    for other in [thin, PolicyRecord { force: true, ..forced }] {
+        assert_eq!(PolicyRecord::decode(&other.encode()).unwrap(), other);
+    }
+    let unsaid = "\"stripe_width\":4,\"force\":false";
+    assert_refused(STRIPED_POLICY_JSON, PolicyRecord::decode, "\"stripe_width\":4", unsaid);
     let edits = [
         ("\"format\":8", "\"format\":7"),
         ("\"format\":8", "\"format\":6"),

@@ -16,8 +16,9 @@ use tracing::warn;
 pub(super) const ROOM_RACES_MAX: u32 = 10;
 
 impl Operations {
-    /// Creates a volume with rules of its own, or with those of a policy. With `force` it is made
-    /// with fewer copies where there is no place for all of them; repair makes the others later.
+    /// Creates a volume with rules of its own, or with those of a policy. With `force`, or where
+    /// the policy says so, it is made with fewer copies where there is no place for all of them;
+    /// repair makes the others later.
     pub(crate) async fn create(
         &self,
         name: &str,
@@ -32,6 +33,7 @@ impl Operations {
         let rules = policy.as_ref().map(|p| (p.ftt, p.reserve_percent, p.stripe_width));
         let (ftt, reserve_percent, stripe_width) =
             rules.unwrap_or((ftt, reserve_percent, stripe_width));
+        let force = force || policy.as_ref().is_some_and(|policy| policy.force);
         let spec = VolumeSpec::new(name, size_bytes, ftt).map_err(usage)?;
         let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
         let spec = spec.with_stripes(stripe_width).map_err(usage)?;

@@ -100,9 +100,36 @@ fn what_the_cluster_cannot_do_changes_neither_policy_nor_volume() {
     let refused = edit(&cluster, "gold", ftt(2)).expect_err("two hosts are up");
     assert!(refused.contains("needs 3 hosts"), "{refused}");
     assert_eq!((volume(&cluster).ftt, shown(&cluster, "gold").expect("it is there").0), (1, 1));
-    assert!(edit(&cluster, "gold", ftt(3)).expect_err("no such thing").contains("--ftt 3"));
+    assert!(edit(&cluster, "gold", ftt(4)).expect_err("no such thing").contains("--ftt 4"));
     assert!(create(&cluster, "Gold", ftt(1)).expect_err("no name").contains("policy's name"));
     assert!(delete(&cluster, "silver").expect_err("there is none").contains("policy list"));
+}
+
+#[test]
+fn a_policy_may_have_volumes_made_before_there_is_a_place_for_all_of_their_copies() {
+    let (cluster, _) = with_copies(109, None);
+    create(&cluster, "wide", ftt(3)).expect("a policy");
+    let refused = set(&cluster, "v", Some("wide")).expect_err("three hosts");
+    assert!(refused.contains("needs 4 hosts"), "{refused}");
+    let force = PolicyRules { force: Some(true), ..PolicyRules::default() };
+    assert!(edit(&cluster, "wide", force).expect("it is there").policy.force);
+    assert!(check(&cluster, "wide", force).expect("it is there").impossible.is_some());
+    let report = set(&cluster, "v", Some("wide")).expect("it is forced");
+    assert_eq!((report.ftt, report.compliance.state), (3, ComplianceState::NotCompliant));
+    let made: VolumeReport = asked(
+        &cluster,
+        Command::VolumeCreate {
+            name: "w".to_owned(),
+            size_bytes: MIB,
+            ftt: 0,
+            reserve_percent: 0,
+            stripe_width: 1,
+            policy: Some("wide".to_owned()),
+            force: false,
+        },
+    )
+    .expect("it is forced");
+    assert_eq!((made.ftt, made.components.len()), (3, 3));
 }
 
 #[test]

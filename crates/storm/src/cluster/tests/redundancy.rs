@@ -44,8 +44,8 @@ fn what_cannot_be_is_refused_and_what_a_host_lacks_is_done_when_it_is_there() {
     let (cluster, other) = with_copies(93, None);
     let third = 3 - other;
     let refused =
-        cluster.ask(0, Command::VolumeRedundancy { name: "v".to_owned(), ftt: 3, force: false });
-    assert!(refused.expect_err("no such thing").contains("--ftt 3"));
+        cluster.ask(0, Command::VolumeRedundancy { name: "v".to_owned(), ftt: 4, force: false });
+    assert!(refused.expect_err("no such thing").contains("--ftt 4"));
     let unknown =
         cluster.ask(0, Command::VolumeRedundancy { name: "w".to_owned(), ftt: 1, force: false });
     assert!(unknown.expect_err("there is none").contains("gabion volume list"));
