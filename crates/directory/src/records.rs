@@ -514,6 +514,13 @@ impl DeletedRecord {
 }
 
 impl ObjectRecord {
+    /// The ids of all components, combined by exclusive or: another number once a component came or
+    /// went, for none has the id of another one.
+    #[must_use]
+    pub fn members(&self) -> u64 {
+        self.components.iter().fold(0, |all, component| all ^ component.id.0)
+    }
+
     /// Whether it keeps its invariants.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ impl SeedRun {
         let to = to.filter(|_| self.rng.below(5) > 0);
         let to = to.filter(|to| self.is_alone(record, *to, Some(component.id)));
         let change = match to {
-            Some(to) => MemberChange::Replace { old: component.id, to },
+            Some(to) => MemberChange::Replace { old: component.id, to, members: record.members() },
             None => MemberChange::Keep(component.id),
         };
         self.cluster.change_members(index, record.id, change);
@@ -237,7 +237,7 @@ impl SeedRun {
         let (at, machines) = (self.any_host(), &self.cluster.machines);
         let to = HostId(machines[new].number);
         let old_at = machines.iter().position(|m| m.number == old.host.0)?;
-        let change = MemberChange::Replace { old: old.id, to };
+        let change = MemberChange::Replace { old: old.id, to, members: record.members() };
         self.cluster.change_members(at, record.id, change);
         Some(Asked { owner, old: old_at, new, component: old.id })
     }

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmut
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 64;
 /// The version of all layouts in this crate. Hosts of another version are not talked to.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBNW");
 
 /// A header as it travels: numbers and bytes without padding, so that any 64 bytes are one.

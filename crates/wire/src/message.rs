@@ -77,12 +77,16 @@ pub type Marks = Few<Mark>;
 /// A change of which components an object has (rules 38 to 40).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberChange {
-    /// A component on another host takes the place of one.
+    /// A component on another host takes the place of one. Two who move two components at the same
+    /// moment must not bring them together.
     Replace {
         /// The component that is to leave.
         old: ComponentId,
         /// Where the new one is to be, not host zero.
         to: HostId,
+        /// The members of the record that this was decided by
+        /// (`directory::ObjectRecord::members`): not done where it has others.
+        members: u64,
     },
     /// This component stays, and what was to take its place goes.
     Keep(ComponentId),

@@ -143,7 +143,8 @@ fn repair() -> Request {
 
 fn replace() -> Request {
     let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
-    let change = MemberChange::Replace { old: component, to: HostId(0x7172) };
+    let members = 0xf1f2_f3f4_f5f6_f7f8;
+    let change = MemberChange::Replace { old: component, to: HostId(0x7172), members };
     Request::Members { object, term: Term(0x12_3456), change }
 }
 

@@ -229,7 +229,7 @@ fn client_request(from: &mut Source<'_>) -> Request {
             let version = Version(from.edge());
             let change = match (kind % 2, component.0, host.0) {
                 (0, _, 0) => MemberChange::Keep(component),
-                (0, ..) => MemberChange::Replace { old: component, to: host },
+                (0, ..) => MemberChange::Replace { old: component, to: host, members: version.0 },
                 (_, 0, _) => MemberChange::Add { to: HostId(host.0.max(1)), version },
                 (..) => MemberChange::TakeOut { component, version },
             };

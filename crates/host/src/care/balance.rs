@@ -130,8 +130,8 @@ impl Balance {
         });
         state.has_begun = chosen.as_ref().is_some_and(Option::is_some);
         let Some((one, to)) = chosen.flatten() else { return };
-        let Movable { object, component: old, bytes, .. } = one;
-        let change = MemberChange::Replace { old, to };
+        let Movable { object, component: old, members, bytes, .. } = one;
+        let change = MemberChange::Replace { old, to, members };
         match self.objects.change_members(object, change).await {
             Ok(()) => {
                 base::hit(base::Probe::Rebalanced);
@@ -210,6 +210,7 @@ impl Balance {
                 movable.push(Movable {
                     component,
                     object: info.object,
+                    members: record.members(),
                     bytes: u64::from(info.held.max(info.reserve)) * CHUNK_SIZE,
                     is_owners: record.owner.is_some_and(|owner| owner.host == self.me),
                     takers: others.iter().map(|fill| fill.host).filter(able).collect(),

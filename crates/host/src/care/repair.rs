@@ -276,7 +276,7 @@ impl RepairsInner {
         let state = &mut *self.state.borrow_mut();
         for (RepairStep { object, change }, done) in all.unwrap_or_default() {
             match (done, change) {
-                (Ok(()), MemberChange::Replace { old, to }) => {
+                (Ok(()), MemberChange::Replace { old, to, .. }) => {
                     base::hit(base::Probe::RepairBegun);
                     info!(%object, %old, host = %to, "a copy is made elsewhere");
                     state.begun.insert(old, object);

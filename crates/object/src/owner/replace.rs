@@ -30,9 +30,20 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The longest pause between them: a host may be away for days.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Why a change is not made that was decided by another version of the record.
-fn outdated(record: &ObjectRecord, version: Option<Version>) -> Option<CannotReplace> {
-    version.filter(|version| *version != record.version).map(|_| CannotReplace::Busy)
+/// What of the record a change was decided by.
+#[derive(Clone, Copy)]
+enum DecidedBy {
+    Version(Version),
+    Members(u64),
+}
+
+/// Why a change is not made that was decided by another record.
+fn outdated(record: &ObjectRecord, by: DecidedBy) -> Option<CannotReplace> {
+    let is_it = match by {
+        DecidedBy::Version(version) => record.version == version,
+        DecidedBy::Members(members) => record.members() == members,
+    };
+    (!is_it).then_some(CannotReplace::Busy)
 }
 
 impl Owner {
@@ -49,9 +60,13 @@ impl Owner {
         let owner = Rc::clone(self);
         self.spawn("change components", async move {
             done.send(match change {
-                MemberChange::Replace { old, to } => owner.add(Some(old), to, None).await,
+                MemberChange::Replace { old, to, members } => {
+                    owner.add(Some(old), to, DecidedBy::Members(members)).await
+                }
                 MemberChange::Keep(old) => owner.keep_component(old).await,
-                MemberChange::Add { to, version } => owner.add(None, to, Some(version)).await,
+                MemberChange::Add { to, version } => {
+                    owner.add(None, to, DecidedBy::Version(version)).await
+                }
                 MemberChange::TakeOut { component, version } => {
                     owner.take_out(component, version).await
                 }
@@ -64,11 +79,11 @@ impl Owner {
         self: &Rc<Self>,
         old: Option<ComponentId>,
         host: HostId,
-        version: Option<Version>,
+        by: DecidedBy,
     ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
         let why_not = |record: &ObjectRecord| {
-            outdated(record, version).or_else(|| record::why_not_add(record, old, host))
+            outdated(record, by).or_else(|| record::why_not_add(record, old, host))
         };
         self.check(why_not)?;
         let id = ComponentId(self.env().random());
@@ -105,7 +120,7 @@ impl Owner {
         self.check_serving().map_err(ReplaceError::Object)?;
         let why_not = |record: &ObjectRecord| {
             let why_not = || record::why_not_take_out(record, component);
-            outdated(record, Some(version)).or_else(why_not)
+            outdated(record, DecidedBy::Version(version)).or_else(why_not)
         };
         self.check(why_not)?;
         self.take_out_too_early(component).await;

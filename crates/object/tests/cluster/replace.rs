@@ -34,8 +34,9 @@ fn replace(
     component: ComponentId,
     to: Option<u32>,
 ) -> Option<Result<(), ReplaceError>> {
+    let members = cluster.record().members();
     let change = match to {
-        Some(to) => MemberChange::Replace { old: component, to: HostId(to) },
+        Some(to) => MemberChange::Replace { old: component, to: HostId(to), members },
         None => MemberChange::Keep(component),
     };
     change_members(cluster, at, change)
@@ -103,6 +104,23 @@ fn a_copy_moves_while_clients_write_and_its_old_place_is_freed() {
     at_rest(&cluster);
 }
 
+/// Two hosts each move the copy that they have, and neither knows yet what the other one has done:
+/// together that could put both copies into one fault domain.
+#[test]
+fn a_move_that_was_decided_by_other_members_is_not_made() {
+    let cluster = loaded(306, &[1, 2], Mutations::default());
+    let (mine, members) = (component(&cluster, 1), cluster.record().members());
+    assert_eq!(replace(&cluster, 0, component(&cluster, 2), Some(3)), Some(Ok(())));
+    let is_moved = || !hosts(&cluster).contains(&2);
+    assert!(cluster.world.run_until(MAX, is_moved), "{:?}", cluster.record());
+    cluster.run(0.5);
+    let stale = MemberChange::Replace { old: mine, to: HostId(2), members };
+    assert_eq!(change_members(&cluster, 0, stale), Some(Err(ReplaceError::Busy)));
+    assert_eq!(hosts(&cluster), [1, 3]);
+    assert_eq!(replace(&cluster, 0, mine, Some(2)), Some(Ok(())), "as it is by now");
+    at_rest(&cluster);
+}
+
 #[test]
 fn a_copy_whose_host_is_gone_is_replaced_and_deleted_when_that_comes_back() {
     let cluster = loaded(301, &[1, 2], Mutations::default());
@@ -151,7 +169,8 @@ fn campaign(seed: u64, (copies, resizes): (&[u32], bool), mutations: Mutations) 
     let mut cluster = loaded(seed, copies, mutations);
     let mut is_up = [true; HOSTS];
     for _ in 0..14 {
-        let (components, version) = (cluster.record().components, cluster.record().version);
+        let (record, members) = (cluster.record(), cluster.record().members());
+        let (components, version) = (record.components, record.version);
         let chosen = components[cluster.rng.below(components.len() as u64) as usize];
         let at = cluster.rng.below(HOSTS as u64) as usize;
         match cluster.rng.below(10) {
@@ -161,7 +180,7 @@ fn campaign(seed: u64, (copies, resizes): (&[u32], bool), mutations: Mutations) 
                     0 => MemberChange::Keep(chosen.id),
                     1 | 2 if resizes => MemberChange::Add { to, version },
                     3 if resizes => MemberChange::TakeOut { component: chosen.id, version },
-                    _ => MemberChange::Replace { old: chosen.id, to },
+                    _ => MemberChange::Replace { old: chosen.id, to, members },
                 };
                 if let (Some(objects), Some(env)) =
                     (cluster.objects(at), cluster.world.env(cluster.hosts[at].key))

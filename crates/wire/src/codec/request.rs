@@ -166,16 +166,16 @@ fn put_client(request: &Request, out: &mut Vec<u8>) {
         Request::Members { object, term, change } => {
             put_u64(out, object.0);
             put_u32(out, term.0);
-            let (component, host, version) = match *change {
-                MemberChange::Replace { old, to } => (old.0, to.0, None),
+            let (component, host, decided_by) = match *change {
+                MemberChange::Replace { old, to, members } => (old.0, to.0, Some(members)),
                 MemberChange::Keep(component) => (component.0, 0, None),
-                MemberChange::Add { to, version } => (0, to.0, Some(version)),
-                MemberChange::TakeOut { component, version } => (component.0, 0, Some(version)),
+                MemberChange::Add { to, version } => (0, to.0, Some(version.0)),
+                MemberChange::TakeOut { component, version } => (component.0, 0, Some(version.0)),
             };
             put_u64(out, component);
             put_u32(out, host);
-            if let Some(version) = version {
-                put_u64(out, version.0);
+            if let Some(decided_by) = decided_by {
+                put_u64(out, decided_by);
             }
         }
         _ => unreachable!("not a request to an owner"),
@@ -272,7 +272,7 @@ fn take_change(fields: &mut Fields<'_>) -> Result<MemberChange, WireError> {
     if fields.kind() == REPLACE {
         return Ok(match host.0 {
             0 => MemberChange::Keep(component),
-            _ => MemberChange::Replace { old: component, to: host },
+            _ => MemberChange::Replace { old: component, to: host, members: fields.u64()? },
         });
     }
     let version = Version(fields.u64()?);

@@ -76,6 +76,8 @@ pub(super) fn rank(of: Fill, others: &[Fill]) -> u32 {
 pub(super) struct Movable {
     pub(super) component: ComponentId,
     pub(super) object: ObjectId,
+    /// The members of the object's record.
+    pub(super) members: u64,
     /// What it takes, or has set aside for it.
     pub(super) bytes: u64,
     /// The owner of the object is here: its own copy is the one that it reads.
@@ -120,6 +122,7 @@ mod tests {
         Movable {
             component: ComponentId(id),
             object: ObjectId(id),
+            members: 0,
             bytes,
             is_owners,
             takers: takers.iter().copied().map(HostId).collect(),

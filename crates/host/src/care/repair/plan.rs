@@ -264,7 +264,7 @@ impl Due<'_> {
     /// One more component on the host `to`.
     fn step(&self, to: HostId) -> RepairStep {
         let change = match self.old {
-            Some(old) => MemberChange::Replace { old, to },
+            Some(old) => MemberChange::Replace { old, to, members: self.record.members() },
             None => MemberChange::Add { to, version: self.record.version },
         };
         RepairStep { object: self.record.id, change }

@@ -56,11 +56,20 @@ fn planned(
     missed.look(records, &Facts { now: SETTLED, ..facts.clone() });
     let facts = Facts { now: at, ..facts.clone() };
     missed.look(records, &facts);
-    plan(records, &missed, facts, |_| false)
+    let (steps, outlooks) = plan(records, &missed, facts, |_| false);
+    (steps.into_iter().map(of_any_members).collect(), outlooks)
+}
+
+/// What [`replaced`] says, of a step that was decided by a record.
+fn of_any_members(step: RepairStep) -> RepairStep {
+    match step.change {
+        MemberChange::Replace { old, to, .. } => replaced(step.object.0, old.0, to.0),
+        _ => step,
+    }
 }
 
 fn replaced(object: u64, old: u64, to: u32) -> RepairStep {
-    let change = MemberChange::Replace { old: ComponentId(old), to: HostId(to) };
+    let change = MemberChange::Replace { old: ComponentId(old), to: HostId(to), members: 0 };
     RepairStep { object: ObjectId(object), change }
 }
 
@@ -118,6 +127,7 @@ fn a_copy_that_is_back_is_missed_from_the_beginning_the_next_time() {
     let again = Facts { now: SETTLED + HOUR, ..down };
     missed.look(&records, &again);
     let (steps, outlooks) = plan(&records, &missed, again, |_| false);
+    let steps: Vec<RepairStep> = steps.into_iter().map(of_any_members).collect();
     assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::At(SETTLED + HOUR + HOUR)));
 }
 
@@ -282,7 +292,7 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
         let is_braked = (hosts as usize - alive.len()) * 3 > hosts as usize;
         for step in &steps {
             let record = records.iter().find(|r| r.id == step.object).expect("one of them");
-            let MemberChange::Replace { old, to } = step.change else { continue };
+            let MemberChange::Replace { old, to, .. } = step.change else { continue };
             let old = record.components.iter().find(|c| c.id == old).expect("one of its");
             begun += 1;
             assert!(!is_braked && alive.contains(&to.0));

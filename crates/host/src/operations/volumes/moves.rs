@@ -51,7 +51,8 @@ impl Operations {
             }
             match rooms.take(&object, Some(copy.id), target.as_deref()) {
                 Ok(to) => {
-                    let change = MemberChange::Replace { old: copy.id, to };
+                    let members = object.members();
+                    let change = MemberChange::Replace { old: copy.id, to, members };
                     moving.push(Moving { at, object: object.id, change });
                 }
                 Err(why) => refused.push(no_target(to, why)),
