@@ -22,13 +22,7 @@ up() {
 }
 
 # On a busy machine the load may take longer to connect than the hosts have left to live.
-until_connected() {
-  for _ in $(seq 200); do
-    [ "$(gabion volume show battered --output json | field "it['clients']")" = 0 ] || return 0
-    sleep 0.05
-  done
-  say "the load does not connect"; return 1
-}
+is_connected() { [ "$(gabion volume show battered --output json | field "it['clients']")" -gt 0 ]; }
 
 up
 gabion volume create battered --size 64MiB
@@ -37,7 +31,7 @@ for round in $(seq "$rounds"); do
   verifier load --uri "$(uri battered $((round % 3)))" --state "$area/state" --seconds 60 --may-break \
     >"$area/load.json" & load=$!
   background="$load"
-  until_connected
+  await 10 is_connected
   sleep "$moment"
   killed=$(cluster kill gabion "$GABION_DATA")
   [ "$killed" -gt 0 ] || { say "no process of the cluster found to kill"; exit 1; }

@@ -21,6 +21,11 @@ host_name() { gabion host list --output json | field "it[$1]['name']"; }
 # not COMMAND...: it must fail. A line that begins with `!` ends no script under `set -e`, whatever the command does.
 not() { if "$@"; then say "it was to fail: $*"; return 1; fi; }
 say() { printf '%s\n' "$*"; }
+await() { # SECONDS COMMAND...: tries it ten times a second until it succeeds
+  local left=$(($1 * 10)); shift
+  while [ $left -gt 0 ]; do "$@" && return 0; sleep 0.1; left=$((left - 1)); done
+  echo "waited in vain for: $*"; gabion status; return 1
+}
 # What kept the hosts' threads from other work for longer than 20 ms, as far as they answer.
 turns() {
   gabion status --output json 2>/dev/null | field "'; '.join('%s %d, longest %.0f ms (%s)' % (

@@ -19,11 +19,6 @@ apart() { # every volume has its copies on two hosts
     test "$(hosts_of "$name" | tr ' ' '\n' | uniq | wc -l)" = 2 || { echo "$name: $(hosts_of "$name")"; return 1; }
   done
 }
-await() { # seconds, command...
-  local left=$(($1 * 10)); shift
-  while [ $left -gt 0 ]; do "$@" && return 0; sleep 0.1; left=$((left - 1)); done
-  echo "waited in vain for: $*"; gabion status; return 1
-}
 names="a b c d e f"
 
 hosts_have_their_shards() {

@@ -42,8 +42,8 @@ fn boot_server(world: &World, host: HostKey, backend: &Rc<MemoryBackend>, faults
     });
 }
 
-#[test]
-fn conformance_suite() {
+/// Does `work` on a host beside the server; it ends within so many seconds.
+fn ends_within(seconds: u64, work: impl AsyncFnOnce(Env) + 'static) {
     let world = world(1);
     let (server, client) = (add_host(&world, 1), add_host(&world, 2));
     boot_server(&world, server, &Rc::default(), ServerFaults::default());
@@ -51,32 +51,30 @@ fn conformance_suite() {
     let flag = Rc::clone(&done);
     world.boot(client, move |env: Env| {
         Box::pin(async move {
-            conformance::suite(&env, Directory::connect(&env, address())).await;
+            work(env).await;
             flag.set(true);
         })
     });
-    assert!(world.run_until(Duration::from_secs(300), || done.get()), "the suite never ends");
+    assert!(world.run_until(Duration::from_secs(seconds), || done.get()), "it never ends");
+}
+
+#[test]
+fn conformance_suite() {
+    ends_within(300, async |env| {
+        conformance::suite(&env, Directory::connect(&env, address())).await;
+    });
 }
 
 /// The server has room for 64 watches of a connection, and drops one that asks for more.
 #[test]
 fn a_watch_that_was_dropped_takes_no_room() {
-    let world = world(1);
-    let (server, client) = (add_host(&world, 1), add_host(&world, 2));
-    boot_server(&world, server, &Rc::default(), ServerFaults::default());
-    let done = Rc::new(Cell::new(false));
-    let flag = Rc::clone(&done);
-    world.boot(client, move |env: Env| {
-        Box::pin(async move {
-            let directory = Directory::connect(&env, address());
-            for _ in 0..100 {
-                let first = directory.watch("/a/").next().await;
-                assert!(matches!(first, WatchEvent::Reset(_)), "{first:?}");
-            }
-            flag.set(true);
-        })
+    ends_within(60, async |env| {
+        let directory = Directory::connect(&env, address());
+        for _ in 0..100 {
+            let first = directory.watch("/a/").next().await;
+            assert!(matches!(first, WatchEvent::Reset(_)), "{first:?}");
+        }
     });
-    assert!(world.run_until(Duration::from_secs(60), || done.get()), "no room for a watch");
 }
 
 /// What became of each attempt, by its mark; shared by all clients.

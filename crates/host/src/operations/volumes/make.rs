@@ -40,6 +40,14 @@ pub(super) struct NewObjects {
     pub(super) deed: &'static str,
 }
 
+impl NewObjects {
+    /// Bytes that are kept for them on each host with a copy of all.
+    fn reserved_bytes(&self) -> u64 {
+        let bytes = u128::from(self.layout.sectors() * SECTOR_SIZE);
+        u64::try_from(bytes * u128::from(self.reserve_percent) / 100).unwrap_or(u64::MAX)
+    }
+}
+
 /// A live host as its lease key was when its component was about to be made.
 pub(super) struct Witness {
     pub(super) host: HostId,
@@ -84,10 +92,7 @@ impl Operations {
     /// Whether any one host could still be made again on the others, where an operator asks for
     /// that.
     fn check_rebuild(&self, new: &NewObjects) -> Outcome<()> {
-        let reserved =
-            u128::from(new.layout.sectors() * SECTOR_SIZE) * u128::from(new.reserve_percent) / 100;
-        let reserved = reserved * (u128::from(new.ftt) + 1);
-        let reserved = u64::try_from(reserved).unwrap_or(u64::MAX);
+        let reserved = new.reserved_bytes().saturating_mul(u64::from(new.ftt) + 1);
         if !self.view.settings().rebuild_reserve {
             return Ok(());
         }
@@ -109,31 +114,25 @@ impl Operations {
         refused: &[HostId],
         force: bool,
     ) -> Outcome<Vec<Vec<Candidate>>> {
-        let (all, domains) = (candidates(&self.view), self.view.host_domains());
-        let is_beside = |candidate: &&Candidate| new.beside.contains(&candidate.host);
-        let beside: Vec<Candidate> = all.iter().filter(is_beside).cloned().collect();
-        let is_striped = new.layout.width() > 1;
-        let for_each =
-            |places: Vec<Candidate>| new.layout.sizes().map(|_| places.clone()).collect();
-        let near = placement::place(new.ftt, None, &beside, refused, &domains);
-        if let Some(places) = near.ok().filter(|_| !is_striped) {
-            return Ok(for_each(places));
-        }
-        let place = |ftt| {
-            if !is_striped {
-                let places = placement::place(ftt, Some(self.me), &all, refused, &domains);
-                return places.map(for_each);
-            }
+        let (all, domains, me) = (candidates(&self.view), self.view.host_domains(), Some(self.me));
+        // Where nothing is striped all objects go to the same hosts.
+        let together = |ftt| {
+            let is_beside = |candidate: &&Candidate| new.beside.contains(&candidate.host);
+            let beside: Vec<Candidate> = all.iter().filter(is_beside).cloned().collect();
+            let near = placement::place(ftt, None, &beside, refused, &domains);
+            let places = near.or_else(|_| placement::place(ftt, me, &all, refused, &domains))?;
+            Ok(new.layout.sizes().map(|_| places.clone()).collect())
+        };
+        let apart = |ftt| {
             let (mut all, mut places) = (all.clone(), Vec::new());
             for set in new.layout.sets() {
-                let each = set.range.bytes() / u64::from(set.width);
-                let wanted = (set.width, each);
-                let me = Some(self.me);
+                let wanted = (set.width, set.range.bytes() / u64::from(set.width));
                 let set = placement::place_set(ftt, me, &mut all, refused, &domains, wanted)?;
                 places.extend(set);
             }
             Ok(places)
         };
+        let place = |ftt| if new.layout.width() > 1 { apart(ftt) } else { together(ftt) };
         let fewer = (0..new.ftt).rev().filter(|_| force).find_map(|ftt| place(ftt).ok());
         place(new.ftt).or_else(|error| fewer.ok_or_else(|| self.no_room(new, &error, force)))
     }
@@ -187,10 +186,8 @@ impl Operations {
     fn no_room(&self, new: &NewObjects, error: &PlacementError, force: bool) -> CommandFailure {
         let reserve = match new.reserve_percent {
             0 => String::new(),
-            percent => {
-                let bytes =
-                    u128::from(new.layout.sectors() * SECTOR_SIZE) * u128::from(percent) / 100;
-                let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
+            _ => {
+                let bytes = format_size(new.reserved_bytes());
                 format!(", or less than the reserve of {bytes} is free on them")
             }
         };
