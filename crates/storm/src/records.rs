@@ -8,6 +8,7 @@ use directory::{
     VOLUME_PREFIX, VolumeRecord,
 };
 use std::cell::{Cell, RefCell};
+use std::ops::RangeInclusive;
 
 /// A backend in memory. It knows the newest record of each object under test, and notes the first
 /// change of a record that is forbidden.
@@ -20,8 +21,8 @@ pub struct Records {
     /// Each volume, as large as it ever was: a directory that goes back in time may have it
     /// smaller.
     volumes: RefCell<Map<String, VolumeRecord>>,
-    /// The fewest copies that each volume ever asked for.
-    fewest: RefCell<Map<VolumeId, usize>>,
+    /// The fewest and the most copies that each volume ever asked for.
+    asked: RefCell<Map<VolumeId, RangeInclusive<usize>>>,
     /// The highest term of each object. It stays when the directory goes back in time.
     highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
@@ -210,12 +211,12 @@ impl Records {
     }
 
     fn put_volume(&self, record: VolumeRecord) {
-        let asked = usize::from(record.ftt) + 1;
-        self.fewest
+        let copies = usize::from(record.ftt) + 1;
+        self.asked
             .borrow_mut()
             .entry(record.id)
-            .and_modify(|f| *f = asked.min(*f))
-            .or_insert(asked);
+            .and_modify(|asked| *asked = copies.min(*asked.start())..=copies.max(*asked.end()))
+            .or_insert(copies..=copies);
         let mut volumes = self.volumes.borrow_mut();
         let known = volumes.get(&record.name).map_or(0, |known| known.objects.len());
         if record.objects.len() >= known {
@@ -238,8 +239,8 @@ impl Records {
             self.wrong.borrow_mut().get_or_insert(text);
         }
         let Some(before) = before else { return };
-        let fewest = self.fewest.borrow().get(&record.volume).copied().unwrap_or(1);
-        if let Some(what) = forbidden(&before, &record, fewest) {
+        let asked = self.asked.borrow().get(&record.volume).cloned().unwrap_or(1..=usize::MAX);
+        if let Some(what) = forbidden(&before, &record, &asked) {
             let text = format!("{what}: {before:?} became {record:?}");
             self.wrong.borrow_mut().get_or_insert(text);
         }
@@ -276,9 +277,13 @@ fn is_made_anew(last: &ObjectRecord, next: &ObjectRecord) -> bool {
     next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term
 }
 
-/// Why the record may not change from `last` to `next`; `None` if it may. `fewest`: the fewest
-/// copies that its volume ever asked for.
-fn forbidden(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Option<&'static str> {
+/// Why the record may not change from `last` to `next`; `None` if it may. `asked`: the fewest
+/// and the most copies that its volume ever asked for.
+fn forbidden(
+    last: &ObjectRecord,
+    next: &ObjectRecord,
+    asked: &RangeInclusive<usize>,
+) -> Option<&'static str> {
     use ComponentState::{Absent, Active, Resyncing};
     if is_made_anew(last, next) {
         return None;
@@ -298,7 +303,7 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Option<
     if next.components.iter().all(|component| component.state != Active) {
         return Some("no component is active");
     }
-    if let Some(what) = wrong_members(last, next, fewest) {
+    if let Some(what) = wrong_members(last, next, asked) {
         return Some(what);
     }
     for next in &next.components {
@@ -322,16 +327,17 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Option<
     None
 }
 
-/// Copies that a volume has at most in any campaign.
-const COPIES_MOST: usize = 3;
-
 /// Components that do not take the place of others.
 fn copies(record: &ObjectRecord) -> usize {
     record.components.iter().filter(|component| component.replaces.is_none()).count()
 }
 
 /// What no owner may do to the list of components (rules 38-40).
-fn wrong_members(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Option<&'static str> {
+fn wrong_members(
+    last: &ObjectRecord,
+    next: &ObjectRecord,
+    asked: &RangeInclusive<usize>,
+) -> Option<&'static str> {
     use directory::ComponentState::{Absent, Active};
     let of = |record: &ObjectRecord, id| record.components.iter().find(|c| c.id == id).copied();
     for old in last.components.iter().filter(|old| of(next, old.id).is_none()) {
@@ -343,7 +349,7 @@ fn wrong_members(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Opt
             new.state == Active && before.is_some_and(|before| before.replaces == Some(old.id))
         };
         let is_replaced = next.components.iter().any(takes_its_place);
-        if old.replaces.is_none() && !is_replaced && copies(next) < fewest {
+        if old.replaces.is_none() && !is_replaced && copies(next) < *asked.start() {
             return Some("a component is taken out that the volume needs");
         }
     }
@@ -351,8 +357,8 @@ fn wrong_members(last: &ObjectRecord, next: &ObjectRecord, fewest: usize) -> Opt
         if new.state != Absent || new.left != base::Lsn::ZERO {
             return Some("a component comes from nowhere");
         }
-        if new.replaces.is_none() && copies(next) > COPIES_MOST {
-            return Some("more components than any volume is to have");
+        if new.replaces.is_none() && copies(next) > *asked.end() {
+            return Some("more components than the volume ever asked for");
         }
         if last.removed.iter().any(|removed| removed.id == new.id) {
             return Some("a component that was taken out is back");
