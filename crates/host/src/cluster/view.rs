@@ -52,6 +52,8 @@ struct ViewInner {
     volumes: Held<String, VolumeRecord>,
     policies: Held<String, PolicyRecord>,
     objects: Held<ObjectId, ObjectRecord>,
+    /// Sectors of all components on each host. Kept along, for every new volume asks for it.
+    placed_sectors: RefCell<Map<HostId, u64>>,
     orphans: Held<ComponentId, OrphanRecord>,
     /// Id of the cluster whose directory it is.
     cluster: Cell<Option<u64>>,
@@ -191,10 +193,16 @@ impl View {
         }
         if key.starts_with(directory::OBJECT_PREFIX) {
             let id = directory::parse_object_key(key);
-            let decode = |value: &_| ObjectRecord::decode(value).map(|record| (record.id, record));
+            let decode = |value: &_| {
+                let record = ObjectRecord::decode(value).ok();
+                let record = record.filter(|record| Some(record.id) == id);
+                record.map(|record| (record.id, record)).ok_or(())
+            };
+            let before = id.and_then(|id| self.object(id));
             let Ok(record) = inner.objects.put(id.as_ref(), value, decode) else {
                 return malformed();
             };
+            self.count_placed(before.as_ref(), Some(&record));
             return Some(ObjectChange::Put(record, entry.revision));
         }
         if self.put_only_one(key, value).is_err() {
@@ -251,6 +259,7 @@ impl View {
             return None;
         }
         if let Some(id) = directory::parse_object_key(key) {
+            self.count_placed(self.object(id).as_ref(), None);
             self.0.objects.remove(&id);
             return Some(ObjectChange::Deleted(id));
         }
@@ -337,15 +346,23 @@ impl View {
 
     /// Bytes that the components on each host have when all of them are full.
     pub fn placed_bytes(&self) -> Map<HostId, u64> {
-        let mut placed: Map<HostId, u64> = Map::new();
-        for (object, _) in self.0.objects.0.borrow().values() {
-            let bytes = object.sectors.saturating_mul(SECTOR_SIZE);
+        let bytes = |sectors: &u64| sectors.saturating_mul(SECTOR_SIZE);
+        let placed = self.0.placed_sectors.borrow();
+        placed.iter().map(|(host, sectors)| (*host, bytes(sectors))).collect()
+    }
+
+    /// An object's record was one and is another now. Sums wrap, so that what was added can be taken
+    /// off again whatever records say.
+    fn count_placed(&self, before: Option<&ObjectRecord>, after: Option<&ObjectRecord>) {
+        let mut placed = self.0.placed_sectors.borrow_mut();
+        let mut count = |object: &ObjectRecord, add: fn(u64, u64) -> u64| {
             for component in &object.components {
                 let sum = placed.entry(component.host).or_default();
-                *sum = sum.saturating_add(bytes);
+                *sum = add(*sum, object.sectors);
             }
-        }
-        placed
+        };
+        before.inspect(|object| count(object, u64::wrapping_sub));
+        after.inspect(|object| count(object, u64::wrapping_add));
     }
 
     /// The name of a host, or its number where its record is missing.
@@ -488,34 +505,4 @@ impl View {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Takes `value` for key `id`: a record is the number in it. Returns how often it was decoded.
-    fn put(held: &Held<u8, u8>, id: u8, value: &[u8], of: u8) -> (Option<u8>, usize) {
-        let mut count = 0;
-        let decode = |value: &[u8]| {
-            count += 1;
-            value.first().map(|record| (of, *record)).ok_or(())
-        };
-        let taken = held.put(Some(&id), value, decode).ok();
-        (taken, count)
-    }
-
-    #[test]
-    fn a_value_is_decoded_again_once_it_changed() {
-        let held = Held::default();
-        assert_eq!(put(&held, 1, &[7], 1), (Some(7), 1));
-        assert_eq!(put(&held, 1, &[7], 1), (Some(7), 0), "it is what it was");
-        assert_eq!(put(&held, 2, &[7], 2), (Some(7), 1), "another key");
-        assert_eq!(put(&held, 1, &[7, 0], 1), (Some(7), 1), "other bytes");
-        assert_eq!(put(&held, 1, &[8], 1), (Some(8), 1));
-        assert_eq!(put(&held, 1, &[], 1), (None, 1), "no record");
-        assert_eq!((held.get(&1), held.all()), (Some(8), vec![8, 7]), "it stays what it was");
-        assert_eq!(put(&held, 1, &[8], 1), (Some(8), 0));
-        assert_eq!(put(&held, 3, &[9], 1), (Some(9), 1), "another key, a record of this one");
-        assert_eq!(put(&held, 1, &[8], 1), (Some(8), 1));
-        held.remove(&1);
-        assert_eq!((held.get(&1), put(&held, 1, &[8], 1)), (None, (Some(8), 1)));
-    }
-}
+mod tests;
