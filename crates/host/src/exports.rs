@@ -140,8 +140,8 @@ impl nbd::Exports for HostExports {
     type Device = Attached;
 
     fn list(&self) -> Vec<String> {
-        let all = self.0.view.volumes().into_iter();
-        all.filter(|record| record.trashed.is_none()).map(|record| record.name).collect()
+        let all = self.0.view.volumes_where(|record| record.trashed.is_none());
+        all.into_iter().map(|record| record.name).collect()
     }
 
     fn sharing(&self, name: &str) -> Sharing {

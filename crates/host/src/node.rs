@@ -29,7 +29,7 @@ use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
 use env::{Access, Address, Boxed, Env, IoError, Notify, TaskSet};
 use follow::Followers;
 use object::{Disks, ObjectOptions, Objects, ReadFrom};
-use peer::{PeerId, Peers};
+use peer::{NotReady, PeerId, PeerOptions, Peers};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub struct NodeOptions {
     pub directory: ClientOptions,
     /// How volumes are created and deleted; only tests change it.
     pub creation: CreationOptions,
+    /// How often links are pinged; only tests change it.
+    pub peer: PeerOptions,
     /// When copies move so that hosts are filled alike; only tests change it.
     pub balance: BalanceOptions,
     /// What the machine has.
@@ -204,8 +206,8 @@ impl Node {
         let incarnation = next_run(env, &directory, cluster, me, &disks.open()).await?;
         describe::note_run(&disks.open(), incarnation).await;
         let me = PeerId { host: me, incarnation };
-        let not_ready = Rc::new(peer::NotReady);
-        let peers = Peers::with_limit(env, me, config.cluster, not_ready, budgets.link);
+        let links = PeerOptions { waiting_bytes_max: budgets.link, ..options.peer };
+        let peers = Peers::with_options(env, me, config.cluster, Rc::new(NotReady), links);
         let object_options = object_options(config, &options, &budgets);
         let objects =
             Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);

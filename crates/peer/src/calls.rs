@@ -129,6 +129,12 @@ impl Calls {
         Some(toll)
     }
 
+    /// Whether an answer is awaited, or not taken yet.
+    pub(crate) fn is_any_open(&self) -> bool {
+        let slab = self.0.borrow();
+        slab.slots.len() > slab.free.len()
+    }
+
     /// Every call that has no answer ends with `error`.
     pub(crate) fn fail_all(&self, error: PeerError) {
         let ids: Vec<u64> = {

@@ -19,7 +19,8 @@
 //!   after one of the next link.
 //! - Every call ends: with the answer, or with an error when its link ends. Only [`Peers::stop`]
 //!   leaves calls without an end.
-//! - A host that is silent for 2 s is taken for gone.
+//! - A host that is silent for 2 s on a link in use is taken for gone; on one that nobody uses, a
+//!   little later in a large cluster (see `pings.rs`).
 //! - Links to an earlier run of a host end when a later run shows itself.
 //!
 //! Non-guarantees: whether a request without an answer was handled; the order of answers; secrecy
@@ -31,6 +32,7 @@ mod calls;
 mod lanes;
 mod link;
 mod peers;
+mod pings;
 mod port;
 mod reply;
 mod stats;
@@ -40,7 +42,7 @@ mod tests;
 pub use answers::AnswerQueue;
 pub use calls::Call;
 pub use lanes::Class;
-pub use peers::{Peers, Sequence, WAITING_BYTES_DEFAULT};
+pub use peers::{PeerOptions, Peers, Sequence};
 pub use reply::{Handler, NotReady, Reply};
 pub use stats::PeerStats;
 

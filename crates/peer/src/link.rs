@@ -132,6 +132,10 @@ impl Outbound {
         Ok(())
     }
 
+    pub(crate) fn awaits_answers(&self) -> bool {
+        self.calls.is_any_open()
+    }
+
     /// The link is over: every call fails.
     fn end(&self) {
         let waiting = {
@@ -247,7 +251,7 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
         port: Rc::clone(&port),
         peer: Cell::new(None),
         calls: Rc::default(),
-        lanes: RefCell::new(Lanes::new(inner.waiting_bytes_max)),
+        lanes: RefCell::new(Lanes::new(inner.options.waiting_bytes_max)),
         counters: Rc::clone(&inner.counters),
     });
     let up_at = Cell::new(None);

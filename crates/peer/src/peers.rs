@@ -16,20 +16,30 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use wire::{Hello, Request};
 
-/// How often the links are looked at.
-const TICK: Duration = Duration::from_millis(250);
-/// Who has sent nothing for so long sends a ping.
-const PING_AFTER: Duration = Duration::from_millis(500);
-/// Who was not heard for so long is taken for gone.
-const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// Accepted links at one time; further callers are turned away. Two for each of 512 hosts.
 const INBOUND_MAX: usize = 1024;
 /// Most writes that [`PeersInner::take_in`] has wait to be taken in late, in simulation.
 const LATE_MAX: usize = 8;
-/// Bytes of requests that may wait for one link, unless [`Peers::with_limit`] says otherwise.
-pub const WAITING_BYTES_DEFAULT: u64 = 256 << 20;
+/// Links at rest are pinged less often than twice a second from 50 other hosts on.
+const PING_SPACING: Duration = Duration::from_millis(5);
 /// Pause after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// What links may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerOptions {
+    /// Bytes of requests that may wait for one link. Each class of requests has a part of it.
+    pub waiting_bytes_max: u64,
+    /// Time between two pings on links that nobody uses, on average over all of them. Each is
+    /// pinged twice a second at most.
+    pub ping_spacing: Duration,
+}
+
+impl Default for PeerOptions {
+    fn default() -> Self {
+        Self { waiting_bytes_max: 256 << 20, ping_spacing: PING_SPACING }
+    }
+}
 
 /// The links of one shard to all other hosts. Cheap to clone; lives until its shard stops or
 /// [`Peers::stop`].
@@ -43,10 +53,9 @@ pub(crate) struct PeersInner {
     pub(crate) handler: RefCell<Rc<dyn Handler>>,
     pub(crate) changes: Notify,
     pub(crate) counters: Rc<PeerCounters>,
-    /// Bytes of requests that may wait for one link.
-    pub(crate) waiting_bytes_max: u64,
-    remotes: RefCell<Map<HostId, Rc<Remote>>>,
-    ports: RefCell<Vec<Weak<Port>>>,
+    pub(crate) options: PeerOptions,
+    pub(crate) remotes: RefCell<Map<HostId, Rc<Remote>>>,
+    pub(crate) ports: RefCell<Vec<Weak<Port>>>,
     local: Rc<Calls>,
     tasks: TaskSet,
     inbound: TaskSet,
@@ -233,35 +242,6 @@ impl PeersInner {
         }
     }
 
-    /// Pings idle links and ends silent ones, for ever.
-    async fn look_after(self: Rc<Self>) {
-        let mut last = self.env.now();
-        loop {
-            self.env.sleep(TICK).await;
-            let now = self.env.now();
-            // If this shard itself stood still, it did not listen. Silence proves nothing then, so
-            // the time of every link begins anew.
-            let was_deaf = now.since(last) > SILENCE_MAX / 2;
-            last = now;
-            let ports: Vec<Rc<Port>> = {
-                let mut ports = self.ports.borrow_mut();
-                ports.retain(|port| port.upgrade().is_some_and(|port| !port.is_dead()));
-                ports.iter().filter_map(Weak::upgrade).collect()
-            };
-            for port in ports {
-                if was_deaf {
-                    port.set_heard_at(now);
-                }
-                if now.since(port.heard_at()) >= SILENCE_MAX {
-                    self.counters.silent.add(1);
-                    port.die();
-                } else if port.idle_since().is_some_and(|at| now.since(at) >= PING_AFTER) {
-                    port.post(0, wire::Message::Ping);
-                }
-            }
-        }
-    }
-
     async fn accept(self: Rc<Self>, listener: env::Listener) {
         loop {
             match listener.accept().await {
@@ -283,18 +263,17 @@ impl Peers {
     /// the real one is there).
     #[must_use]
     pub fn new(env: &Env, me: PeerId, cluster: u64, handler: Rc<dyn Handler>) -> Self {
-        Self::with_limit(env, me, cluster, handler, WAITING_BYTES_DEFAULT)
+        Self::with_options(env, me, cluster, handler, PeerOptions::default())
     }
 
-    /// As [`Peers::new`], with the bytes of requests that may wait for one link; each class of
-    /// requests has a part of it.
+    /// As [`Peers::new`], with other limits.
     #[must_use]
-    pub fn with_limit(
+    pub fn with_options(
         env: &Env,
         me: PeerId,
         cluster: u64,
         handler: Rc<dyn Handler>,
-        waiting_bytes_max: u64,
+        options: PeerOptions,
     ) -> Self {
         let inner = Rc::new(PeersInner {
             env: env.clone(),
@@ -303,7 +282,7 @@ impl Peers {
             handler: RefCell::new(handler),
             changes: Notify::default(),
             counters: Rc::default(),
-            waiting_bytes_max,
+            options,
             remotes: RefCell::default(),
             ports: RefCell::default(),
             local: Rc::default(),
@@ -446,6 +425,13 @@ impl Peers {
         let inbound = remote.inbound.borrow().as_ref().map(|inbound| inbound.port.heard_at());
         let heard: Option<Instant> = out.max(inbound);
         heard.map_or(Duration::MAX, |at| self.0.env.now().since(at))
+    }
+
+    /// How often a host is heard at least, as long as it answers: after so long a link that nobody
+    /// uses is pinged. It grows with the cluster.
+    #[must_use]
+    pub fn heard_every(&self) -> Duration {
+        self.0.rest()
     }
 
     /// The counters as they are now.

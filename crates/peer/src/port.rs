@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 use wire::{HEADER_LEN, Header, Message, WireError};
 
 /// Bytes gathered into one send, about; more waits for the next one.
@@ -25,6 +26,8 @@ const RECEIVE_MAX: usize = 256 << 10;
 const QUEUE_BYTES_MAX: u64 = 128 << 20;
 /// Bytes that a frame counts in addition to its payload.
 const FRAME_COST: u64 = 256;
+/// A link on which nothing but pings was sent for so long is at rest.
+const IN_USE_FOR: Duration = Duration::from_secs(10);
 
 /// Why reading ended.
 #[derive(Debug)]
@@ -51,6 +54,10 @@ pub(crate) struct Port {
     writer: Cell<Option<Waker>>,
     sent_at: Cell<Instant>,
     heard_at: Cell<Instant>,
+    /// When a frame passed last that was no ping and no pong.
+    used_at: Cell<Instant>,
+    /// When the link came into use after it had been at rest.
+    in_use_since: Cell<Instant>,
     is_dead: Cell<bool>,
     ended: Notify,
 }
@@ -67,6 +74,8 @@ impl Port {
             writer: Cell::new(None),
             sent_at: Cell::new(now),
             heard_at: Cell::new(now),
+            used_at: Cell::new(now),
+            in_use_since: Cell::new(now),
             is_dead: Cell::new(false),
             ended: Notify::default(),
         }
@@ -77,6 +86,9 @@ impl Port {
     pub(crate) fn post(&self, id: u64, message: Message) {
         if self.is_dead.get() {
             return;
+        }
+        if !is_sign_of_life(&message) {
+            self.use_now();
         }
         let queued = self.queued.get() + bytes_of(&message);
         if queued > QUEUE_BYTES_MAX {
@@ -120,6 +132,26 @@ impl Port {
 
     pub(crate) fn heard_at(&self) -> Instant {
         self.heard_at.get()
+    }
+
+    /// Whether a frame passed lately that was no ping.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.env.now().since(self.used_at.get()) < IN_USE_FOR
+    }
+
+    /// The link is used at this moment.
+    pub(crate) fn use_now(&self) {
+        let now = self.env.now();
+        if !self.is_in_use() {
+            self.in_use_since.set(now);
+        }
+        self.used_at.set(now);
+    }
+
+    /// Since when it is silent although it was to be heard: not for all the time that it was at
+    /// rest, when it was pinged less often.
+    pub(crate) fn silent_since(&self) -> Instant {
+        self.heard_at.get().max(self.in_use_since.get())
     }
 
     pub(crate) fn set_heard_at(&self, at: Instant) {
@@ -250,6 +282,9 @@ impl Port {
             let message =
                 wire::decode(&whole, &bytes[body], payload).map_err(PortFault::Malformed)?;
             self.counters.frames_received.add(1);
+            if !is_sign_of_life(&message) {
+                self.use_now();
+            }
             take(whole.id(), message)?;
             if self.is_dead.get() {
                 return Err(PortFault::Gone);
@@ -284,6 +319,10 @@ struct Batch {
     frames: Vec<u8>,
     /// Payloads, each with the place in `frames` behind which it belongs.
     payloads: Vec<(usize, Slice)>,
+}
+
+fn is_sign_of_life(message: &Message) -> bool {
+    matches!(message, Message::Ping | Message::Pong)
 }
 
 fn bytes_of(message: &Message) -> u64 {

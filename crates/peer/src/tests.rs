@@ -3,8 +3,9 @@
 
 mod dialling;
 mod late;
+mod pings;
 
-use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, Peers, Reply};
+use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, PeerOptions, Peers, Reply};
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
 };
@@ -80,6 +81,7 @@ struct Node {
     seen: Rc<RefCell<Vec<(PeerId, Lsn)>>>,
     mode: Rc<Cell<Mode>>,
     held: Rc<RefCell<Vec<(Reply, Response)>>>,
+    options: PeerOptions,
 }
 
 impl Node {
@@ -91,25 +93,24 @@ impl Node {
             seen: Rc::default(),
             mode: Rc::new(Cell::new(Mode::AtOnce)),
             held: Rc::default(),
+            options: PeerOptions::default(),
         }
     }
 
     fn boot(&self, world: &World, incarnation: u64, others: &[u32]) {
-        let (id, others) = (self.id, others.to_vec());
+        let (id, others, options) = (self.id, others.to_vec(), self.options);
         let place = Rc::clone(&self.peers);
         let (seen, mode, held) = (self.seen.clone(), self.mode.clone(), self.held.clone());
         self.held.borrow_mut().clear();
         *place.borrow_mut() = None;
+        let me = PeerId { host: HostId(id), incarnation: Incarnation(incarnation) };
         world.boot(self.key, |env| {
             Box::pin(async move {
-                let me = PeerId { host: HostId(id), incarnation: Incarnation(incarnation) };
-                let tasks = TaskSet::default();
-                let recorder = Recorder { env: env.clone(), seen, mode, held, tasks };
-                let peers = Peers::new(&env, me, CLUSTER, Rc::new(recorder));
+                let (env, tasks) = (&env, TaskSet::default());
+                let recorder = Rc::new(Recorder { env: env.clone(), seen, mode, held, tasks });
+                let peers = Peers::with_options(env, me, CLUSTER, recorder, options);
                 peers.listen(address(id)).await.expect("a free port");
-                for other in others {
-                    peers.set_address(HostId(other), address(other));
-                }
+                others.iter().for_each(|id| peers.set_address(HostId(*id), address(*id)));
                 *place.borrow_mut() = Some(peers);
             })
         });
@@ -447,7 +448,7 @@ fn what_waits_is_bounded_in_bytes_and_the_rest_is_refused() {
     let refused = |outcome: &&Outcome| error(outcome) == Some(PeerError::Overloaded);
     let count = outcomes.iter().filter(refused).count();
     assert_eq!(count, 150 - 7 - 127, "half of 256 MiB may wait");
-    assert!(peers.stats().waiting_bytes_peak <= crate::WAITING_BYTES_DEFAULT / 2);
+    assert!(peers.stats().waiting_bytes_peak <= PeerOptions::default().waiting_bytes_max / 2);
     world.kill(b.key);
     assert!(world.run_until(MINUTE, || !a.is_up(2)));
     assert_eq!(peers.stats().waiting_bytes, 0, "a link that is over keeps nothing");

@@ -172,6 +172,7 @@ impl Cluster {
             directory: self.plan.limits.client,
             creation: self.plan.limits.creation,
             balance: self.plan.balance,
+            peer: self.plan.limits.peer,
             memory: self.memory(index),
         };
         if let Some(mutation) = self.mutation {

@@ -7,7 +7,7 @@
 
 use crate::cluster::view::View;
 use crate::storage::Storage;
-use base::{ComponentId, Incarnation, Lsn, Map, ObjectId, VolumeId};
+use base::{ComponentId, Incarnation, Lsn, Map, ObjectId, Set, VolumeId};
 use directory::{
     About, ComponentRecord, ComponentState, Directory, OBJECT_PREFIX, ObjectRecord, VolumeRecord,
 };
@@ -25,9 +25,9 @@ const ROUND: Duration = Duration::from_secs(10);
 pub(crate) async fn run(env: Env, view: View, storage: Storage, me: Incarnation) {
     loop {
         let changed = view.changed().wait();
-        let volumes = view.volumes().into_iter().map(|volume| (volume.id, volume));
-        let volumes: Map<VolumeId, VolumeRecord> = volumes.collect();
-        for group in storage.groups() {
+        let groups = storage.groups();
+        let volumes = volumes_of(&view, &groups);
+        for group in groups {
             describe_all(&view, &volumes, &group, me).await;
         }
         env.sleep(PAUSE).await;
@@ -74,6 +74,16 @@ pub(crate) async fn note_run(groups: &[DiskGroup], me: Incarnation) {
             warn!(component = %id, %error, "the run's number is not noted; tried again");
         }
     }
+}
+
+/// The volumes that components of these groups are of.
+fn volumes_of(view: &View, groups: &[DiskGroup]) -> Map<VolumeId, VolumeRecord> {
+    let components = groups.iter().flat_map(|group| {
+        group.components().into_iter().filter_map(|id| Some(group.component(id)?.object))
+    });
+    let mine: Set<VolumeId> = components.filter_map(|id| Some(view.object(id)?.volume)).collect();
+    let volumes = view.volumes_where(|volume| mine.contains(&volume.id)).into_iter();
+    volumes.map(|volume| (volume.id, volume)).collect()
 }
 
 fn known(group: &DiskGroup, id: ComponentId, info: &ComponentInfo) -> object::Known {

@@ -30,7 +30,7 @@ pub(crate) use leaving::{has_place, is_to_leave, is_too_close, left_without};
 use object::{MemberChange, Objects};
 pub(crate) use plan::Outlook;
 use plan::{Facts, Missed, RepairStep, plan};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use tracing::{info, warn};
@@ -57,6 +57,8 @@ struct RepairsInner {
     storage: Storage,
     view: View,
     state: RefCell<RepairState>,
+    /// The view's turn at which a look at all objects found that none lacks anything.
+    calm_at: Cell<Option<u64>>,
 }
 
 #[derive(Default)]
@@ -96,6 +98,7 @@ impl Repairs {
             storage: storage.clone(),
             view: view.clone(),
             state: RefCell::default(),
+            calm_at: Cell::default(),
         }))
     }
 
@@ -151,7 +154,7 @@ impl RepairsInner {
         let (machines, machines_missing) = (machines.len(), machines.difference(&up).count());
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
-        let (removed, wanted) = (self.view.removed(), self.view.wanted());
+        let removed = self.view.removed();
         let mut facts = Facts {
             now,
             delay,
@@ -160,12 +163,17 @@ impl RepairsInner {
             machines_missing,
             removed,
             rooms,
-            wanted,
+            wanted: Map::new(),
             maintenance: self.view.maintenance(),
             domains: self.view.host_domains(),
             hurries: false,
         };
         let mut records = Vec::new();
+        let turn = Some(self.view.turn());
+        if self.calm_at.get() == turn {
+            return (facts, records);
+        }
+        facts.wanted = self.view.wanted();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();
             let is_changing =
@@ -179,6 +187,7 @@ impl RepairsInner {
         if !records.is_empty() {
             facts.rooms = Rooms::of(&self.view);
         }
+        self.calm_at.set(turn.filter(|_| records.is_empty()));
         (facts, records)
     }
 

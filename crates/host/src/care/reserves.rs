@@ -39,11 +39,9 @@ pub(crate) async fn run(env: Env, directory: Directory, view: View, storage: Sto
 /// The reserve of each object, percent.
 fn wanted(view: &View) -> Map<ObjectId, u8> {
     let mut wanted = Map::new();
-    for volume in view.volumes() {
-        for object in volume.objects {
-            wanted.insert(object, volume.reserve_percent);
-        }
-    }
+    view.for_each_volume(|volume| {
+        wanted.extend(volume.objects.iter().map(|object| (*object, volume.reserve_percent)));
+    });
     wanted
 }
 

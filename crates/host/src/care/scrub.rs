@@ -477,7 +477,6 @@ impl ScrubberInner {
 
 /// The name of the volume that an object is a part of.
 fn volume_of(view: &View, object: ObjectId) -> String {
-    let mut volumes = view.volumes().into_iter();
-    let volume = volumes.find(|volume| volume.objects.contains(&object));
+    let volume = view.object(object).and_then(|object| view.volume_of_id(object.volume));
     volume.map_or_else(|| "unknown".to_owned(), |volume| volume.title())
 }

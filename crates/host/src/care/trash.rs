@@ -70,8 +70,7 @@ impl Trash {
 
     /// The deleted volumes, the oldest first.
     fn trashed(&self) -> Vec<VolumeRecord> {
-        let mut trashed = self.view.volumes();
-        trashed.retain(|volume| volume.trashed.is_some());
+        let mut trashed = self.view.volumes_where(|volume| volume.trashed.is_some());
         trashed.sort_by_key(|volume| (since(volume), volume.id));
         trashed
     }

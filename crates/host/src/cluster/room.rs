@@ -50,13 +50,13 @@ struct Stripes {
 impl Stripes {
     fn of(view: &View) -> Self {
         let mut stripes = Self::default();
-        for volume in view.volumes() {
+        view.for_each_volume(|volume| {
             for set in volume.layout().sets().filter(|set| set.width > 1) {
                 let objects = volume.objects.iter().skip(set.object).take(set.width.into());
                 let objects = objects.filter_map(|id| view.object(*id));
                 stripes.add(&objects.collect::<Vec<_>>());
             }
-        }
+        });
         stripes
     }
 

@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A host that was not heard for so long does not answer. Idle links are pinged after half of it.
-const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// A host that was not heard for so many times what a link is pinged after does not answer.
+const PINGS_UNHEARD: u32 = 2;
 /// Between two looks at the links: how exact "since when" is.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -39,7 +39,7 @@ struct SeenInner {
 /// Whether a host answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// It was heard within the last second.
+    /// It was heard lately: within a second, but in a large cluster.
     Yes,
     /// It was not, for so long; its lease may still be held.
     No(Duration),
@@ -77,7 +77,7 @@ impl Seen {
             false => self.0.peers.silent_for(id),
         };
         let mut heard = self.0.heard.borrow_mut();
-        if silent < SILENCE_MAX {
+        if silent < self.0.peers.heard_every() * PINGS_UNHEARD {
             heard.insert(id, now - silent);
             return Answers::Yes;
         }

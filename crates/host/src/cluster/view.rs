@@ -67,6 +67,7 @@ struct ViewInner {
     host_domains: RefCell<HostDomains>,
     complete: Cell<bool>,
     changed: Notify,
+    turn: Cell<u64>,
 }
 
 /// Records of one kind, each with the value that it was decoded from. A reset tells every key
@@ -151,10 +152,10 @@ impl View {
         self.0.changed.notify();
         let (inner, value) = (&*self.0, &*entry.value);
         if let Some(id) = directory::parse_alive_key(key) {
-            let decode = |value: &_| AliveRecord::decode(value).map(|record| (id, record));
-            let Ok(record) = inner.alive.put(Some(&id), value, decode) else { return malformed() };
+            let Ok(record) = self.put_alive(id, value) else { return malformed() };
             return Some(ObjectChange::Alive(id, Some(record)));
         }
+        inner.turn.update(|turn| turn + 1);
         if key.starts_with(directory::HOST_PREFIX) {
             let id = directory::parse_host_key(key);
             let machine = || inner.hosts.get(id.as_ref()?).and_then(|record| record.machine);
@@ -216,6 +217,15 @@ impl View {
         None
     }
 
+    fn put_alive(&self, id: HostId, value: &[u8]) -> Result<AliveRecord, RecordError> {
+        let before = self.alive(id).map(|record| record.incarnation);
+        let decode = |value: &_| AliveRecord::decode(value).map(|record| (id, record));
+        let record = self.0.alive.put(Some(&id), value, decode)?;
+        let is_another = before != Some(record.incarnation);
+        self.0.turn.update(|turn| turn + u64::from(is_another));
+        Ok(record)
+    }
+
     /// Takes the value of a key of which there is one in a cluster.
     fn put_only_one(&self, key: &str, value: &[u8]) -> Result<(), RecordError> {
         let inner = &*self.0;
@@ -237,6 +247,7 @@ impl View {
     /// Takes one vanished key.
     pub fn delete(&self, key: &str) -> Option<ObjectChange> {
         self.0.changed.notify();
+        self.0.turn.update(|turn| turn + 1);
         if let Some(id) = directory::parse_alive_key(key) {
             self.0.alive.remove(&id);
             return Some(ObjectChange::Alive(id, None));
@@ -315,6 +326,12 @@ impl View {
         self.0.changed.clone()
     }
 
+    /// Rises at every change but of the free space that a lease key tells, so that what looks at
+    /// all records need not look again while nothing that it goes by has changed.
+    pub fn turn(&self) -> u64 {
+        self.0.turn.get()
+    }
+
     /// All hosts, by number.
     pub fn hosts(&self) -> Vec<HostRecord> {
         self.0.hosts.all()
@@ -351,8 +368,8 @@ impl View {
         placed.iter().map(|(host, sectors)| (*host, bytes(sectors))).collect()
     }
 
-    /// An object's record was one and is another now. Sums wrap, so that what was added can be taken
-    /// off again whatever records say.
+    /// An object's record was one and is another now. Sums wrap, so that what was added can be
+    /// taken off again whatever records say.
     fn count_placed(&self, before: Option<&ObjectRecord>, after: Option<&ObjectRecord>) {
         let mut placed = self.0.placed_sectors.borrow_mut();
         let mut count = |object: &ObjectRecord, add: fn(u64, u64) -> u64| {
@@ -402,6 +419,18 @@ impl View {
     /// All volumes, by name.
     pub fn volumes(&self) -> Vec<VolumeRecord> {
         self.0.volumes.all()
+    }
+
+    /// Calls `look` with each volume, by name.
+    pub fn for_each_volume(&self, mut look: impl FnMut(&VolumeRecord)) {
+        self.0.volumes.0.borrow().values().for_each(|(record, _)| look(record));
+    }
+
+    /// The volumes of which this is so, by name.
+    pub fn volumes_where(&self, is_so: impl Fn(&VolumeRecord) -> bool) -> Vec<VolumeRecord> {
+        let mut found = Vec::new();
+        self.for_each_volume(|record| found.extend(is_so(record).then(|| record.clone())));
+        found
     }
 
     /// One volume.

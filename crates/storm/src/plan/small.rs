@@ -7,6 +7,8 @@ use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
 use diskgroup::GroupLimits;
 use object::{FREE_CHUNKS_RESERVE, ObjectLimits};
+use peer::PeerOptions;
+use std::time::Duration;
 use volume::{CreationOptions, VolumeOptions};
 
 /// The first seed with small limits, odd sizes, volumes of several objects and large ones.
@@ -30,6 +32,8 @@ const ALL_FIT_FIRST: u64 = 272_000_000;
 const LARGE_BUFFER_PART: u64 = 2;
 /// The most rounds of a run with a large volume: each of its rounds reads all of it on each host.
 const LARGE_ROUNDS: usize = 2;
+/// The first seed in which links at rest may be pinged rarely.
+const RARE_PINGS_FIRST: u64 = 304_000_000;
 
 /// Limits of volumes and of the directory, and of what hosts have in memory.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +48,8 @@ pub struct PlanLimits {
     pub server: ServeOptions,
     /// Of each host; it has plenty where it is not told of.
     pub memory: Vec<HostMemory>,
+    /// Between hosts: links at rest are pinged as rarely as in a cluster of hundreds.
+    pub peer: PeerOptions,
 }
 
 /// Draws sizes and limits for the later seeds.
@@ -88,6 +94,7 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     plan.object.limits = object_limits(&mut rng);
     limits_of_volumes(&mut rng, &mut plan);
     limits_of_the_directory(&mut rng, &mut plan);
+    plan.limits.peer.ping_spacing = ping_spacing(plan.seed);
     if is_large {
         plan.rounds.truncate(LARGE_ROUNDS);
         let volumes = match plan.seed < ALL_FIT_FIRST {
@@ -224,6 +231,15 @@ fn limits_of_volumes(rng: &mut Rng, plan: &mut Plan) {
     let production = CreationOptions::default();
     plan.limits.creation.objects_at_once = some(rng, production.objects_at_once, &[1, 2]);
     plan.limits.creation.transaction_objects = some(rng, production.transaction_objects, &[1, 2]);
+}
+
+fn ping_spacing(seed: u64) -> Duration {
+    let production = PeerOptions::default().ping_spacing;
+    if seed < RARE_PINGS_FIRST {
+        return production;
+    }
+    let few = [production, Duration::from_millis(100), Duration::from_millis(600)];
+    few[index(&mut Rng::stream(seed, 35), few.len())]
 }
 
 fn limits_of_the_directory(rng: &mut Rng, plan: &mut Plan) {

@@ -32,12 +32,12 @@ fn what_is_placed_is_counted_along() {
     let (view, mut rng) = (View::default(), Rng::new(7));
     for _ in 0..2_000 {
         let id = rng.below(20);
-        let entry = Entry { value: record(id, &mut rng).encode().into(), revision: 1 };
+        let entry = Entry { value: record(id, &mut rng).encode(), revision: 1 };
         let key = directory::object_key(ObjectId(id));
         match rng.below(100) {
             0 => {
                 let kept = record(rng.below(20), &mut rng);
-                let entry = Entry { value: kept.encode().into(), revision: 1 };
+                let entry = Entry { value: kept.encode(), revision: 1 };
                 view.reset(&[(directory::object_key(kept.id), entry)]);
             }
             1..30 => {
