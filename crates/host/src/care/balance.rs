@@ -54,6 +54,8 @@ struct State {
     rests_until: Instant,
     /// Since when every copy is where it is to be.
     calm_since: Option<Instant>,
+    /// The view's turn at which that was so.
+    calm_at: Option<u64>,
     /// What was given to hosts since they told what they have free: that figure, and the bytes.
     given: Map<HostId, (u64, u64)>,
 }
@@ -68,7 +70,7 @@ impl Balance {
                 continue;
             }
             self.follow(&mut state).await;
-            if !self.is_calm() {
+            if !self.is_calm(&mut state) {
                 state.calm_since = None;
                 continue;
             }
@@ -110,9 +112,13 @@ impl Balance {
     }
 
     /// Whether every copy of every volume is where it is to be, as far as records say.
-    fn is_calm(&self) -> bool {
+    fn is_calm(&self, state: &mut State) -> bool {
+        let turn = self.view.turn();
         let mut is_calm = true;
-        self.view.for_each_object(|record| is_calm &= is_settled(record));
+        if state.calm_at != Some(turn) {
+            self.view.for_each_object(|record| is_calm &= is_settled(record));
+            state.calm_at = is_calm.then_some(turn);
+        }
         is_calm
     }
 

@@ -23,12 +23,17 @@ const ROUND: Duration = Duration::from_secs(10);
 
 /// Runs for ever.
 pub(crate) async fn run(env: Env, view: View, storage: Storage, me: Incarnation) {
+    let mut described = None;
     loop {
-        let changed = view.changed().wait();
-        let groups = storage.groups();
-        let volumes = volumes_of(&view, &groups);
-        for group in groups {
-            describe_all(&view, &volumes, &group, me).await;
+        let (changed, turn) = (view.changed().wait(), view.turn());
+        let now = env.now();
+        if described.is_none_or(|(at, since)| at != turn || now.since(since) >= ROUND) {
+            let groups = storage.groups();
+            let volumes = volumes_of(&view, &groups);
+            for group in groups {
+                describe_all(&view, &volumes, &group, me).await;
+            }
+            described = Some((turn, now));
         }
         env.sleep(PAUSE).await;
         env::select(changed, env.sleep(ROUND)).await;
