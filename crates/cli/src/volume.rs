@@ -13,7 +13,7 @@ use crate::{Fail, client};
 use anyhow::{Context, Result};
 use base::format_size;
 use host::Connections;
-use operator::{Command, ComponentReport, MoveReport, StaleReport, VolumeReport};
+use operator::{Command, ComponentReport, MoveReport, NewVolume, StaleReport, VolumeReport};
 use placement::VolumeSpec;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,29 +27,7 @@ const CREATE_MAX: Duration = Duration::from_secs(120);
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
-        VolumeCommand::Create {
-            name,
-            size,
-            ftt,
-            reserve,
-            stripe_width,
-            connections,
-            policy,
-            force,
-        } => {
-            let command = Command::VolumeCreate {
-                name: name.clone(),
-                size_bytes: *size,
-                ftt: *ftt,
-                reserve_percent: *reserve,
-                stripe_width: *stripe_width,
-                policy: policy.clone(),
-                force: *force,
-            };
-            let spec = VolumeSpec::new(name, *size, *ftt).and_then(|s| s.with_reserve(*reserve));
-            spec.map_err(|error| Fail::usage(error.to_string()))?;
-            create(cli, name, &command, *connections)
-        }
+        VolumeCommand::Create(asked) => create(cli, &asked.asked(), asked.connections),
         VolumeCommand::List(choice) => {
             let status = gather(&TargetHost::find(cli)?)?;
             if choice.is_of_deleted() {
@@ -116,11 +94,16 @@ fn move_copies(cli: &Cli, name: &str, from: Option<&str>, to: Option<&str>) -> R
     })
 }
 
-fn create(cli: &Cli, name: &str, command: &Command, connections: Connections) -> Result<()> {
+fn create(cli: &Cli, asked: &NewVolume, connections: Connections) -> Result<()> {
+    let NewVolume { name, size_bytes, ftt, reserve_percent, .. } = asked;
+    let spec = VolumeSpec::new(name, *size_bytes, *ftt);
+    let spec = spec.and_then(|spec| spec.with_reserve(*reserve_percent));
+    spec.map_err(|error| Fail::usage(error.to_string()))?;
     let socket = any_host(&TargetHost::find(cli)?)?;
-    let mut volume: VolumeReport = client::ask_within(&socket, command, CREATE_MAX)?;
+    let command = Command::VolumeCreate(asked.clone());
+    let mut volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
     if connections != volume.connections {
-        let command = Command::VolumeConnections { name: name.to_owned(), connections };
+        let command = Command::VolumeConnections { name: name.clone(), connections };
         let note = volume.note.take();
         volume = client::ask(&socket, &command).with_context(|| {
             format!("volume '{name}' is made and shared: 'gabion volume change' makes it another")

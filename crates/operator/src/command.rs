@@ -11,26 +11,7 @@ pub enum Command {
     /// Everything the host knows.
     Status,
     /// Creates a volume.
-    VolumeCreate {
-        /// Its name.
-        name: String,
-        /// Its size.
-        size_bytes: u64,
-        /// Failures to tolerate.
-        ftt: u8,
-        /// Part of its size that is kept for it, percent.
-        #[serde(default)]
-        reserve_percent: u8,
-        /// Over how many parts it is striped; 1: it is not.
-        #[serde(default = "one")]
-        stripe_width: u8,
-        /// The policy that it follows; its rules count then, and the three above do not.
-        #[serde(default)]
-        policy: Option<String>,
-        /// Make it with fewer copies where there is no place for all of them.
-        #[serde(default)]
-        force: bool,
-    },
+    VolumeCreate(NewVolume),
     /// One disk group of this host, with its components.
     GroupShow {
         /// Its id.
@@ -345,6 +326,45 @@ pub enum Command {
     ScrubPause,
     /// Ends the host's daemon cleanly.
     Stop,
+}
+
+/// A volume that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Failures to tolerate.
+    pub ftt: u8,
+    /// Part of its size that is kept for it, percent.
+    #[serde(default)]
+    pub reserve_percent: u8,
+    /// Over how many parts it is striped; 1: it is not.
+    #[serde(default = "one")]
+    pub stripe_width: u8,
+    /// The policy that it follows; its rules count then, and the three above do not.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Make it with fewer copies where there is no place for all of them.
+    #[serde(default)]
+    pub force: bool,
+}
+
+impl NewVolume {
+    /// Nothing more is asked of it: thin, not striped, and with rules of its own.
+    pub fn new(name: impl Into<String>, size_bytes: u64, ftt: u8) -> Self {
+        Self {
+            name: name.into(),
+            size_bytes,
+            ftt,
+            reserve_percent: 0,
+            stripe_width: 1,
+            policy: None,
+            force: false,
+        }
+    }
 }
 
 /// One disk group: device paths.

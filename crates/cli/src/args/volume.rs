@@ -4,8 +4,9 @@
 use crate::door::connections;
 use crate::pick::VolumeChoice;
 use base::parse_size;
-use clap::{ArgGroup, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use host::Connections;
+use operator::NewVolume;
 
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
@@ -18,38 +19,7 @@ pub enum VolumeCommand {
   gabion volume create db --size 50GiB --stripe-width 4   its load is spread over more devices
   gabion volume create db --size 50GiB --policy gold
   gabion volume create db --size 50GiB --ftt 2 --force   with the hosts that there are")]
-    Create {
-        /// Its name: a-z, 0-9, '.' and '-', at most 63
-        name: String,
-        /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB 1000^3); space is taken as
-        /// it is written
-        #[arg(long, value_parser = parse_size, value_name = "SIZE")]
-        size: u64,
-        /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
-        #[arg(long, default_value_t = 1, value_name = "N")]
-        ftt: u8,
-        /// Part of the size that is kept for it on each of its hosts, 0 to 100; other volumes
-        /// cannot take it
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-        #[arg(value_name = "PERCENT")]
-        reserve: u8,
-        /// Over how many parts it is striped, 1 (not at all) to 12: they take turns, 1 MiB each,
-        /// and are on different disk groups as far as there are any
-        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=12))]
-        #[arg(value_name = "N")]
-        stripe_width: u8,
-        /// How many clients may use it through one host at once: shared (any number; over TCP each
-        /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
-        #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
-        connections: Connections,
-        /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
-        #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
-        policy: Option<String>,
-        /// Make it with fewer copies where there is no place for all of them; the others are made
-        /// as soon as there is one
-        #[arg(long)]
-        force: bool,
-    },
+    Create(Box<CreateArgs>),
     /// List the volumes
     #[command(
         visible_alias = "ls",
@@ -236,4 +206,52 @@ What is deleted and can be brought back: gabion volume list --deleted")]
         #[arg(long)]
         yes: bool,
     },
+}
+
+/// What is asked of a new volume.
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// Its name: a-z, 0-9, '.' and '-', at most 63
+    name: String,
+    /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB 1000^3); space is taken as
+    /// it is written
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    size: u64,
+    /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    ftt: u8,
+    /// Part of the size that is kept for it on each of its hosts, 0 to 100; other volumes
+    /// cannot take it
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(value_name = "PERCENT")]
+    reserve: u8,
+    /// Over how many parts it is striped, 1 (not at all) to 12: they take turns, 1 MiB each,
+    /// and are on different disk groups as far as there are any
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=12))]
+    #[arg(value_name = "N")]
+    stripe_width: u8,
+    /// How many clients may use it through one host at once: shared (any number; over TCP each
+    /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
+    #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
+    pub connections: Connections,
+    /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
+    policy: Option<String>,
+    /// Make it with fewer copies where there is no place for all of them; the others are made
+    /// as soon as there is one
+    #[arg(long)]
+    force: bool,
+}
+
+impl CreateArgs {
+    /// As a host is told, but for the connections.
+    pub fn asked(&self) -> NewVolume {
+        NewVolume {
+            reserve_percent: self.reserve,
+            stripe_width: self.stripe_width,
+            policy: self.policy.clone(),
+            force: self.force,
+            ..NewVolume::new(&self.name, self.size, self.ftt)
+        }
+    }
 }

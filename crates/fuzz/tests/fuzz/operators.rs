@@ -5,7 +5,7 @@ use fuzz::{Source, bounded};
 use host::{
     HostConfig, MaintenanceMode, MemoryConfig, RepairDelay, Tuning, format_address, parse_address,
 };
-use operator::{Command, CommandReply, GroupConfig, PolicyRules, RateLimit};
+use operator::{Command, CommandReply, GroupConfig, NewVolume, PolicyRules, RateLimit};
 use placement::{Candidate, HostDomains, VolumeSpec, check_name, place, place_set};
 
 fuzz::targets! {
@@ -88,15 +88,12 @@ fn commands() -> Vec<Vec<u8>> {
     };
     let commands = [
         Command::Status,
-        Command::VolumeCreate {
-            name: name(),
-            size_bytes: 1 << 30,
-            ftt: 1,
+        Command::VolumeCreate(NewVolume {
             reserve_percent: 7,
             stripe_width: 2,
             policy: Some(name()),
-            force: false,
-        },
+            ..NewVolume::new(name(), 1 << 30, 1)
+        }),
         Command::VolumeSetPolicy { name: name(), policy: Some(name()) },
         Command::PolicyList,
         Command::PolicyCreate { name: name(), rules: rules() },

@@ -53,18 +53,7 @@ impl Operations {
     /// Carries out what is asked about volumes.
     pub(super) async fn volume_command(&self, command: Command) -> CommandReply {
         match command {
-            Command::VolumeCreate {
-                name,
-                size_bytes,
-                ftt,
-                reserve_percent,
-                stripe_width,
-                policy,
-                force,
-            } => {
-                let rules = (ftt, reserve_percent, stripe_width);
-                reply(self.create(&name, size_bytes, rules, (policy.as_deref(), force)).await)
-            }
+            Command::VolumeCreate(new) => reply(self.create(new).await),
             Command::VolumeShow { name } => reply(self.show(&name)),
             Command::VolumeChange { name, reserve_percent } => {
                 reply(self.change(&name, reserve_percent).await)
