@@ -47,6 +47,7 @@ impl Operations {
             stripe_width,
             connections: Connections::Shared,
             policy: policy.map(|policy| policy.followed()),
+            labels: directory::Labels::new(),
             trashed: None,
             runs: new.layout.said(),
             objects: objects.iter().map(|object| object.id).collect(),
