@@ -106,6 +106,7 @@ impl Operations {
             | Command::VolumeRecover { .. }
             | Command::VolumeStay { .. }
             | Command::VolumeConnections { .. }
+            | Command::VolumeLabel { .. }
             | Command::VolumeSetPolicy { .. }
             | Command::VolumeRename { .. }
             | Command::VolumeDelete { .. }

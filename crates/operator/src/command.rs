@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
-use directory::{Connections, MaintenanceMode, RepairDelay};
+use directory::{Connections, Labels, MaintenanceMode, RepairDelay};
 use serde::{Deserialize, Serialize};
 
 /// What an operator may ask a host.
@@ -132,6 +132,17 @@ pub enum Command {
         name: String,
         /// Who.
         connections: Connections,
+    },
+    /// Changes the labels of a volume, while it is in use.
+    VolumeLabel {
+        /// Its name.
+        name: String,
+        /// Those that it gets, or has with another value.
+        #[serde(default)]
+        set: Labels,
+        /// Keys of those that it has no more. It must have them.
+        #[serde(default)]
+        remove: Vec<String>,
     },
     /// Has a volume follow a policy, while it is in use.
     VolumeSetPolicy {
@@ -350,10 +361,13 @@ pub struct NewVolume {
     /// Make it with fewer copies where there is no place for all of them.
     #[serde(default)]
     pub force: bool,
+    /// What it is called beside its name.
+    #[serde(default)]
+    pub labels: Labels,
 }
 
 impl NewVolume {
-    /// Nothing more is asked of it: thin, not striped, and with rules of its own.
+    /// Nothing more is asked of it: thin, not striped, with rules of its own, and without labels.
     pub fn new(name: impl Into<String>, size_bytes: u64, ftt: u8) -> Self {
         Self {
             name: name.into(),
@@ -363,6 +377,7 @@ impl NewVolume {
             stripe_width: 1,
             policy: None,
             force: false,
+            labels: Labels::new(),
         }
     }
 }

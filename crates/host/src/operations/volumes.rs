@@ -11,6 +11,7 @@ mod create;
 mod delete;
 mod explain;
 mod grow;
+mod label;
 mod life;
 mod make;
 mod moves;
@@ -70,6 +71,9 @@ impl Operations {
             Command::VolumeStay { name } => reply(self.stop_moving(&name).await),
             Command::VolumeConnections { name, connections } => {
                 reply(self.change_connections(&name, connections).await)
+            }
+            Command::VolumeLabel { name, set, remove } => {
+                reply(self.change_labels(&name, set, &remove).await)
             }
             Command::VolumeSetPolicy { name, policy } => {
                 reply(self.set_policy(&name, policy.as_deref()).await)

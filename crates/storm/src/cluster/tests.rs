@@ -5,6 +5,7 @@ mod answers;
 mod balance;
 mod domains;
 mod hanging;
+mod labels;
 pub(in crate::cluster) mod life;
 mod maintenance;
 mod places;

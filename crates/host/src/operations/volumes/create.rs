@@ -7,7 +7,9 @@ use crate::care::trash::deletion;
 use crate::cluster::guard::guard_key;
 use crate::operations::{Operations, Outcome, failed, usage};
 use base::{VolumeId, format_size};
-use directory::{Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord};
+use directory::{
+    Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord, check_labels,
+};
 use operator::{NewVolume, VolumeReport};
 use placement::VolumeSpec;
 use tracing::warn;
@@ -32,6 +34,7 @@ impl Operations {
         let spec = VolumeSpec::new(&name, size_bytes, ftt).map_err(usage)?;
         let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
         let spec = spec.with_stripes(stripe_width).map_err(usage)?;
+        check_labels(&asked.labels).map_err(usage)?;
         let key = directory::volume_key(&name);
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
@@ -47,7 +50,7 @@ impl Operations {
             stripe_width,
             connections: Connections::Shared,
             policy: policy.map(|policy| policy.followed()),
-            labels: directory::Labels::new(),
+            labels: asked.labels,
             trashed: None,
             runs: new.layout.said(),
             objects: objects.iter().map(|object| object.id).collect(),
