@@ -485,6 +485,7 @@ step "ext4 through nbdfuse and a loop mount" file_system
 step "bad input is refused and changes nothing" bad_input
 step "status tells the truth of now" truth_of_now
 step "deletion asks for the name on a terminal" deletion_asks
+step "volumes are found by their labels" labels
 step "a volume grows, is renamed, deleted and brought back" life_of_a_volume
 step "a volume of many objects fits a screen" large_volume
 step "a striped volume" striped

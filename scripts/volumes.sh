@@ -31,6 +31,32 @@ deletion_asks() {
   not gabion volume show precious
 }
 
+# Labels from the creation on, and what the list finds by them.
+labels() {
+  local bad=0
+  found() { gabion volume list "$@" --output json | field "' '.join(v['name'] for v in it)"; }
+  gabion volume create web-1 --size 64MiB --label env=prod --label tier=web
+  gabion volume create web-2 --size 64MiB --label env=test
+  test "$(found --label env)" = "web-1 web-2"
+  test "$(found --label env=prod --label tier)" = web-1
+  test "$(found --name 'web-?' --sort name --reverse)" = "web-2 web-1"
+  test "$(found --name 'web-*' --label env=none)" = ""
+  gabion volume list --label env=none | grep -x "no volume is as asked for"
+  gabion volume label web-2 env=prod tier=db
+  gabion volume label web-2 tier-
+  refused 1 volume label web-2 tier-
+  grep -q "has no label 'tier'" "$area/stderr"
+  refused 2 volume label web-2 tier
+  refused 2 volume label web-2 env=a env-
+  refused 2 volume create web-3 --size 64MiB --label env
+  gabion volume rename web-2 db-2
+  gabion volume show db-2 | grep -x "labels: env=prod"
+  gabion volume list --label env=prod --labels | grep -E "^ *web-1 .* env=prod,tier=web"
+  gabion volume delete web-1 --now --yes
+  gabion volume delete db-2 --now --yes
+  test "$bad" = 0
+}
+
 # Larger under a client, another name, deleted and back.
 life_of_a_volume() {
   local bad=0

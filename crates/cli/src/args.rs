@@ -38,7 +38,7 @@ pub use resync::ResyncCommand;
 
 mod volume;
 
-pub use volume::VolumeCommand;
+pub use volume::{NewVolumeArgs, VolumeCommand};
 
 /// Smallest cache device: below it, commits and destage have no room to overlap.
 pub const CACHE_SIZE_MIN: u64 = 64 << 20;

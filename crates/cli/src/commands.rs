@@ -4,6 +4,7 @@
 use crate::args::Cli;
 use crate::gather::gather;
 use crate::hosts;
+use crate::labels::{LabelColumn, in_one_line};
 use crate::output;
 use crate::output::say;
 use crate::resync;
@@ -40,14 +41,15 @@ pub fn show_status(report: &StatusReport) {
     }
     if !report.volumes.is_empty() {
         say!("");
-        volume_table(&report.volumes);
+        volume_table(&report.volumes, LabelColumn::Hidden);
     }
 }
 
-pub fn volume_table(volumes: &[VolumeReport]) {
+pub fn volume_table(volumes: &[VolumeReport], labels: LabelColumn) {
+    let has_labels = labels == LabelColumn::Shown;
     let rows = volumes.iter().map(|v| {
         let left: u64 = v.components.iter().map(|c| c.resync_bytes_left).sum();
-        vec![
+        let row = [
             v.name.clone(),
             format_size(v.size_bytes),
             v.ftt.to_string(),
@@ -56,11 +58,13 @@ pub fn volume_table(volumes: &[VolumeReport]) {
             v.clients.to_string(),
             if v.reserve_percent > 0 { format!("{} %", v.reserve_percent) } else { "-".to_owned() },
             v.policy.as_ref().map_or_else(|| "-".to_owned(), |policy| policy.name.clone()),
-            redundancy(v, left),
-        ]
+        ];
+        let labels = has_labels.then(|| in_one_line(&v.labels));
+        row.into_iter().chain(labels).chain([redundancy(v, left)]).collect()
     });
-    let heading = ["volume", "size", "ftt", "health", "owner", "clients", "reserve", "policy", ""];
-    output::table(&heading, rows.collect());
+    let heading = ["volume", "size", "ftt", "health", "owner", "clients", "reserve", "policy"];
+    let heading = heading.into_iter().chain(has_labels.then_some("labels")).chain([""]);
+    output::table(&heading.collect::<Vec<_>>(), rows.collect());
 }
 
 /// For how long a volume has had too few copies, how much is left to copy, and when it is repaired.

@@ -19,6 +19,7 @@
 //! this machine       local                 a cluster that `gabion up` makes and keeps running
 //! one host           daemon, shards
 //! below all          config, devices       host.toml; devices of disk groups
+//!                    labels                labels of volumes, as they are written
 //!                    memory                what the machine has, what a host says of its own
 //!                    client                a question to a host
 //!                    keeper, leash         what this process keeps running, and what ends with it
@@ -42,6 +43,7 @@ mod gather;
 mod group;
 mod hosts;
 mod keeper;
+mod labels;
 mod latency;
 mod leash;
 mod life;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which volumes `gabion volume list` shows, and in which order; pure.
 
+use crate::labels::{LabelColumn, LabelWanted, label_wanted};
 use clap::{Args, ValueEnum};
 use operator::{ComplianceState, Health, HostReport, VolumeReport, shards_of};
 use std::cmp::Reverse;
@@ -8,9 +9,14 @@ use std::cmp::Reverse;
 /// What is asked for.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeChoice {
-    /// Only those with this in their name
-    #[arg(long, value_name = "TEXT")]
+    /// Only those of this name: * is any text and ? one character; without them it is looked for
+    /// anywhere in the name
+    #[arg(long, value_name = "PATTERN")]
     name: Option<String>,
+    /// Only those with this label, whatever its value where none is said; as often as there are
+    /// labels that they must have
+    #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = label_wanted)]
+    wanted: Vec<LabelWanted>,
     /// Only those of this health, or 'not-green'
     #[arg(long, value_enum, value_name = "HEALTH")]
     health: Option<Wanted>,
@@ -24,11 +30,19 @@ pub struct VolumeChoice {
     #[arg(long)]
     not_compliant: bool,
     /// Those that are deleted and can be brought back, instead of those that are there
-    #[arg(long, conflicts_with_all = ["name", "health", "policy", "host", "not_compliant"])]
+    #[arg(long, conflicts_with_all = [
+        "name", "wanted", "health", "policy", "host", "not_compliant", "reverse", "labels",
+    ])]
     deleted: bool,
     /// In which order
     #[arg(long, value_enum, default_value_t = Order::Name, value_name = "ORDER")]
     sort: Order,
+    /// The other way round
+    #[arg(long)]
+    reverse: bool,
+    /// Show their labels
+    #[arg(long)]
+    labels: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,6 +74,11 @@ impl VolumeChoice {
         self.deleted
     }
 
+    /// Whether their labels are asked for.
+    pub fn label_column(&self) -> LabelColumn {
+        if self.labels { LabelColumn::Shown } else { LabelColumn::Hidden }
+    }
+
     /// The volumes that are asked for. Among equals the order is that of the names.
     /// `hosts` are those of the cluster.
     pub fn of(&self, mut volumes: Vec<VolumeReport>, hosts: &[HostReport]) -> Vec<VolumeReport> {
@@ -76,6 +95,9 @@ impl VolumeChoice {
             Order::Clients => volumes.sort_by_key(|volume| Reverse(volume.clients)),
             Order::Resync => volumes.sort_by_key(|volume| Reverse(left(volume))),
         }
+        if self.reverse {
+            volumes.reverse();
+        }
         volumes
     }
 
@@ -90,11 +112,43 @@ impl VolumeChoice {
             |shards: &[String]| volume.components.iter().any(|copy| shards.contains(&copy.host));
         let follows = |name: &String| volume.policy.as_ref().is_some_and(|one| one.name == *name);
         is_of_health
-            && self.name.as_ref().is_none_or(|text| volume.name.contains(text))
+            && self.name.as_ref().is_none_or(|pattern| is_named(&volume.name, pattern))
+            && self.wanted.iter().all(|label| label.is_in(&volume.labels))
             && self.policy.as_ref().is_none_or(follows)
             && shards.is_none_or(has_copy)
             && (!self.not_compliant || volume.compliance.state != ComplianceState::Compliant)
     }
+}
+
+/// Whether a name is as a pattern says.
+fn is_named(name: &str, pattern: &str) -> bool {
+    match pattern.contains(['*', '?']) {
+        true => fits(name, pattern),
+        false => name.contains(pattern),
+    }
+}
+
+/// Whether all of a text is as a pattern says, in which `*` is any text and `?` one character.
+fn fits(text: &str, pattern: &str) -> bool {
+    let text: Vec<char> = text.chars().collect();
+    // Whether the pattern up to here fits the first characters of the text, for each number of
+    // them: so no pattern takes long.
+    let mut fitting = vec![false; text.len() + 1];
+    fitting[0] = true;
+    for wanted in pattern.chars() {
+        if wanted == '*' {
+            for count in 1..fitting.len() {
+                fitting[count] |= fitting[count - 1];
+            }
+            continue;
+        }
+        for count in (1..fitting.len()).rev() {
+            let is_it = wanted == '?' || wanted == text[count - 1];
+            fitting[count] = fitting[count - 1] && is_it;
+        }
+        fitting[0] = false;
+    }
+    fitting[text.len()]
 }
 
 #[cfg(test)]
@@ -114,11 +168,14 @@ mod tests {
     }
 
     fn chosen(choice: &VolumeChoice) -> Vec<String> {
-        let volumes = vec![
+        let mut volumes = vec![
             volume("web2", 1, "green", "host2.1"),
             volume("db", 7, "yellow", "host1"),
             volume("web1", 7, "red", "host1"),
         ];
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        volumes[0].labels = [label("env", "prod"), label("tier", "web")].into();
+        volumes[2].labels = [label("env", "test")].into();
         let host = |name: &str, of: Option<&str>| {
             let host = serde_json::json!({"name": name, "host": of, "state": "up", "peer": ""});
             serde_json::from_value(host).expect("a host")
@@ -143,7 +200,47 @@ mod tests {
         let health = |health| VolumeChoice { health: Some(health), ..all.clone() };
         assert_eq!(chosen(&health(Wanted::NotGreen)), ["db", "web1"]);
         assert_eq!(chosen(&health(Wanted::Green)), ["web2"]);
+        let labelled = |labels: &[&str]| {
+            let wanted = labels.iter().map(|label| label_wanted(label).expect("a label"));
+            VolumeChoice { wanted: wanted.collect(), ..all.clone() }
+        };
+        assert_eq!(chosen(&labelled(&["env"])), ["web1", "web2"]);
+        assert_eq!(chosen(&labelled(&["env=prod"])), ["web2"]);
+        assert_eq!(chosen(&labelled(&["env=prod", "tier"])), ["web2"]);
+        assert!(chosen(&labelled(&["env=test", "tier"])).is_empty(), "all of them, or none");
+        let pattern = |name: &str| VolumeChoice { name: Some(name.to_owned()), ..all.clone() };
+        assert_eq!(chosen(&pattern("w*1")), ["web1"]);
+        assert_eq!(chosen(&pattern("??")), ["db"]);
+        let both = VolumeChoice { name: Some("*2".to_owned()), ..labelled(&["env=test"]) };
+        assert!(chosen(&both).is_empty());
+        let reverse = VolumeChoice { reverse: true, ..by(Order::Health) };
+        assert_eq!(chosen(&reverse), ["web2", "db", "web1"]);
         let policy = VolumeChoice { policy: Some("gold".to_owned()), ..all };
         assert!(chosen(&policy).is_empty());
+    }
+
+    #[test]
+    fn a_pattern_is_that_of_a_shell_and_never_takes_long() {
+        for (text, pattern, expected) in [
+            ("", "", true),
+            ("", "*", true),
+            ("", "?", false),
+            ("web", "web", true),
+            ("web", "we", false),
+            ("we", "web", false),
+            ("web-10", "web-*", true),
+            ("web-", "web-*", true),
+            ("my-web-1", "web-*", false),
+            ("my-web-1", "*web*", true),
+            ("web-1", "web-?", true),
+            ("web-10", "web-?", false),
+            ("abcbc", "a*bc", true),
+            ("abcbd", "a*bc", false),
+            ("abc", "**a**c**", true),
+            ("web.1", "web?1", true),
+        ] {
+            assert_eq!(fits(text, pattern), expected, "{text} and {pattern}");
+        }
+        assert!(!fits(&"a".repeat(63), &"*a".repeat(5000)));
     }
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion volume`.
 
-use crate::args::{Cli, Output, VolumeCommand};
+use crate::args::{Cli, NewVolumeArgs, Output, VolumeCommand};
 use crate::ask::{self, Deed};
 use crate::commands::volume_table;
 use crate::explain::explain;
 use crate::gather::gather;
+use crate::labels::{LabelChange, LabelColumn, in_one_line, told};
 use crate::life::{delete, purge, rename, trash_table, undelete};
 use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::{Context, Result};
 use base::format_size;
-use host::Connections;
-use operator::{Command, ComponentReport, MoveReport, StaleReport, VolumeReport};
+use host::{Connections, check_labels};
+use operator::{Command, ComponentReport, MoveReport, NewVolume, StaleReport, VolumeReport};
 use placement::VolumeSpec;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,36 +28,19 @@ const CREATE_MAX: Duration = Duration::from_secs(120);
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
-        VolumeCommand::Create {
-            name,
-            size,
-            ftt,
-            reserve,
-            stripe_width,
-            connections,
-            policy,
-            force,
-        } => {
-            let command = Command::VolumeCreate {
-                name: name.clone(),
-                size_bytes: *size,
-                ftt: *ftt,
-                reserve_percent: *reserve,
-                stripe_width: *stripe_width,
-                policy: policy.clone(),
-                force: *force,
-            };
-            let spec = VolumeSpec::new(name, *size, *ftt).and_then(|s| s.with_reserve(*reserve));
-            spec.map_err(|error| Fail::usage(error.to_string()))?;
-            create(cli, name, &command, *connections)
-        }
+        VolumeCommand::Create(asked) => create(cli, asked),
         VolumeCommand::List(choice) => {
             let status = gather(&TargetHost::find(cli)?)?;
             if choice.is_of_deleted() {
                 return output::print(cli.output, &status.trash, |trash| trash_table(trash));
             }
+            let is_any = !status.volumes.is_empty();
             let volumes = choice.of(status.volumes, &status.hosts);
-            output::print(cli.output, &volumes, |volumes| volume_table(volumes))
+            output::print(cli.output, &volumes, |volumes| match (volumes.is_empty(), is_any) {
+                (false, _) => volume_table(volumes, choice.label_column()),
+                (true, true) => say!("no volume is as asked for"),
+                (true, false) => say!("there is no volume: gabion volume create"),
+            })
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
         VolumeCommand::Explain { name } => explain(cli, name),
@@ -67,6 +51,7 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         VolumeCommand::Move { name, from, to, stop: _ } => {
             move_copies(cli, name, from.as_deref(), to.as_deref())
         }
+        VolumeCommand::Label { name, changes } => label(cli, name, changes),
         VolumeCommand::SetPolicy { name, policy, none: _ } => {
             set_policy(cli, name, policy.as_deref())
         }
@@ -116,11 +101,18 @@ fn move_copies(cli: &Cli, name: &str, from: Option<&str>, to: Option<&str>) -> R
     })
 }
 
-fn create(cli: &Cli, name: &str, command: &Command, connections: Connections) -> Result<()> {
+fn create(cli: &Cli, args: &NewVolumeArgs) -> Result<()> {
+    let (asked, connections) = (args.asked().map_err(Fail::usage)?, args.connections);
+    let NewVolume { name, size_bytes, ftt, reserve_percent, labels, .. } = &asked;
+    let spec = VolumeSpec::new(name, *size_bytes, *ftt);
+    let spec = spec.and_then(|spec| spec.with_reserve(*reserve_percent));
+    spec.map_err(|error| Fail::usage(error.to_string()))?;
+    check_labels(labels).map_err(|error| Fail::usage(error.to_string()))?;
     let socket = any_host(&TargetHost::find(cli)?)?;
-    let mut volume: VolumeReport = client::ask_within(&socket, command, CREATE_MAX)?;
+    let command = Command::VolumeCreate(asked.clone());
+    let mut volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
     if connections != volume.connections {
-        let command = Command::VolumeConnections { name: name.to_owned(), connections };
+        let command = Command::VolumeConnections { name: name.clone(), connections };
         let note = volume.note.take();
         volume = client::ask(&socket, &command).with_context(|| {
             format!("volume '{name}' is made and shared: 'gabion volume change' makes it another")
@@ -156,6 +148,21 @@ fn grow(cli: &Cli, name: &str, (size, by): (Option<u64>, Option<u64>)) -> Result
                 say!("clients see it when they connect again");
             }
         }
+        if let Some(note) = &volume.note {
+            say!("note: {note}");
+        }
+    })
+}
+
+/// `gabion volume label`.
+fn label(cli: &Cli, name: &str, changes: &[LabelChange]) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let (set, remove) = told(changes).map_err(Fail::usage)?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let command = Command::VolumeLabel { name: name.to_owned(), set, remove };
+    let volume: VolumeReport = client::ask(&socket, &command)?;
+    output::print(cli.output, &volume, |volume| {
+        say!("labels of volume {name}: {}", in_one_line(&volume.labels));
         if let Some(note) = &volume.note {
             say!("note: {note}");
         }
@@ -250,7 +257,7 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
         );
     };
     output::print(cli.output, &volume, |volume| {
-        volume_table(std::slice::from_ref(volume));
+        volume_table(std::slice::from_ref(volume), LabelColumn::Hidden);
         say!("");
         if all || volume.components.len() <= COMPONENTS_SHOWN {
             components_table(&volume.components.iter().collect::<Vec<_>>());
@@ -270,6 +277,9 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
         say_compliance(volume);
         if volume.stripe_width > 1 {
             say!("stripe width: {}", volume.stripe_width);
+        }
+        if !volume.labels.is_empty() {
+            say!("labels: {}", in_one_line(&volume.labels));
         }
         say!("connections: {}", volume.connections.name());
         for uri in &volume.nbd {

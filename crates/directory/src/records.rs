@@ -6,11 +6,13 @@
 //! kind; unknown fields, other formats and numbers not in canonical form are refused. `encode`
 //! panics on a record that breaks them: nothing may ever write such a record.
 
+mod connections;
 mod domains;
 mod error;
 mod json;
 mod keys;
 mod kind;
+mod labels;
 mod layout;
 mod limits;
 mod maintenance;
@@ -26,6 +28,7 @@ pub use keys::{
     parse_volume_key, policy_key, removed_key, settings_key, trash_name, volume_key,
 };
 
+pub use connections::Connections;
 pub use domains::{
     DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain,
 };
@@ -34,6 +37,10 @@ use error::{are_unique, ensure};
 pub use json::FORMAT;
 use keys::NAME_RULE;
 pub use kind::ClusterKind;
+pub use labels::{
+    FORMAT_LABELS, LABEL_BYTES_MAX, LABELS_MAX, LabelError, Labels, check_label_key,
+    check_label_value, check_labels,
+};
 use layout::check_width;
 pub use layout::{
     OBJECT_SECTORS_MAX, OBJECTS_MAX, ObjectRun, STRIPE_UNIT_SECTORS, STRIPE_WIDTH_MAX, SectorPlace,
@@ -182,28 +189,6 @@ pub struct AliveRecord {
     pub free_bytes: u64,
 }
 
-/// How many clients may use a volume through one host at the same time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Connections {
-    /// Any number of clients; over TCP each needs a name of its own.
-    #[default]
-    Shared,
-    /// One connection at a time.
-    Exclusive,
-}
-
-impl Connections {
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Exclusive => "exclusive",
-        }
-    }
-}
-
 /// One volume, at [`volume_key`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
@@ -223,6 +208,8 @@ pub struct VolumeRecord {
     pub connections: Connections,
     /// The policy that it follows; `None`: its rules are its own.
     pub policy: Option<FollowedPolicy>,
+    /// What an operator calls it beside its name; see [`check_labels`].
+    pub labels: Labels,
     /// Set while it is deleted and can be brought back. It has another name then.
     pub trashed: Option<Trashed>,
     /// Its stripe sets, in order. Empty where its objects are cut evenly and none is striped: then
@@ -489,6 +476,7 @@ impl VolumeRecord {
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
         check_width(self.stripe_width)?;
         self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;
+        check_labels(&self.labels)?;
         let is_named_so = self.name == trash_name(self.id);
         ensure(is_named_so == self.trashed.is_some(), "name", "is not that of its state")?;
         let had_name = self.trashed.as_ref().is_none_or(|trashed| is_name(&trashed.name));

@@ -35,8 +35,8 @@ pub use cluster::register::{NewMember, RegisterError, cluster_kind, found, regis
 pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, HostConfig, MemoryConfig, SocketConfig, Tuning, group_spec};
 pub use directory::{
-    ClusterKind, Connections, DEFAULT_POLICY, IoLimits, MaintenanceMode, REPAIR_DELAY_MAX,
-    RepairDelay,
+    ClusterKind, Connections, DEFAULT_POLICY, IoLimits, LabelError, Labels, MaintenanceMode,
+    REPAIR_DELAY_MAX, RepairDelay, check_label_key, check_label_value, check_labels,
 };
 pub use exports::{Attached, HostExports};
 pub use node::{MachineMemory, Node, NodeOptions};

@@ -96,7 +96,7 @@ impl Operations {
                 self.look_at_devices().await;
                 reply(Ok(self.status()))
             }
-            command @ (Command::VolumeCreate { .. }
+            command @ (Command::VolumeCreate(_)
             | Command::VolumeShow { .. }
             | Command::VolumeChange { .. }
             | Command::VolumeGrow { .. }
@@ -106,6 +106,7 @@ impl Operations {
             | Command::VolumeRecover { .. }
             | Command::VolumeStay { .. }
             | Command::VolumeConnections { .. }
+            | Command::VolumeLabel { .. }
             | Command::VolumeSetPolicy { .. }
             | Command::VolumeRename { .. }
             | Command::VolumeDelete { .. }

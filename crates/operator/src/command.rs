@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
-use directory::{Connections, MaintenanceMode, RepairDelay};
+use directory::{Connections, Labels, MaintenanceMode, RepairDelay};
 use serde::{Deserialize, Serialize};
 
 /// What an operator may ask a host.
@@ -11,26 +11,7 @@ pub enum Command {
     /// Everything the host knows.
     Status,
     /// Creates a volume.
-    VolumeCreate {
-        /// Its name.
-        name: String,
-        /// Its size.
-        size_bytes: u64,
-        /// Failures to tolerate.
-        ftt: u8,
-        /// Part of its size that is kept for it, percent.
-        #[serde(default)]
-        reserve_percent: u8,
-        /// Over how many parts it is striped; 1: it is not.
-        #[serde(default = "one")]
-        stripe_width: u8,
-        /// The policy that it follows; its rules count then, and the three above do not.
-        #[serde(default)]
-        policy: Option<String>,
-        /// Make it with fewer copies where there is no place for all of them.
-        #[serde(default)]
-        force: bool,
-    },
+    VolumeCreate(NewVolume),
     /// One disk group of this host, with its components.
     GroupShow {
         /// Its id.
@@ -151,6 +132,17 @@ pub enum Command {
         name: String,
         /// Who.
         connections: Connections,
+    },
+    /// Changes the labels of a volume, while it is in use.
+    VolumeLabel {
+        /// Its name.
+        name: String,
+        /// Those that it gets, or has with another value.
+        #[serde(default)]
+        set: Labels,
+        /// Keys of those that it has no more. It must have them.
+        #[serde(default)]
+        remove: Vec<String>,
     },
     /// Has a volume follow a policy, while it is in use.
     VolumeSetPolicy {
@@ -345,6 +337,49 @@ pub enum Command {
     ScrubPause,
     /// Ends the host's daemon cleanly.
     Stop,
+}
+
+/// A volume that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Failures to tolerate.
+    pub ftt: u8,
+    /// Part of its size that is kept for it, percent.
+    #[serde(default)]
+    pub reserve_percent: u8,
+    /// Over how many parts it is striped; 1: it is not.
+    #[serde(default = "one")]
+    pub stripe_width: u8,
+    /// The policy that it follows; its rules count then, and the three above do not.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Make it with fewer copies where there is no place for all of them.
+    #[serde(default)]
+    pub force: bool,
+    /// What it is called beside its name.
+    #[serde(default)]
+    pub labels: Labels,
+}
+
+impl NewVolume {
+    /// Nothing more is asked of it: thin, not striped, with rules of its own, and without labels.
+    pub fn new(name: impl Into<String>, size_bytes: u64, ftt: u8) -> Self {
+        Self {
+            name: name.into(),
+            size_bytes,
+            ftt,
+            reserve_percent: 0,
+            stripe_width: 1,
+            policy: None,
+            force: false,
+            labels: Labels::new(),
+        }
+    }
 }
 
 /// One disk group: device paths.

@@ -14,7 +14,8 @@ mod merge;
 mod report;
 
 pub use command::{
-    Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, PolicyRules, RateLimit,
+    Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, NewVolume, PolicyRules,
+    RateLimit,
 };
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{

@@ -179,6 +179,7 @@ pub(crate) mod tests {
             otherwise_striped_bytes: 0,
             connections: directory::Connections::Shared,
             policy: None,
+            labels: directory::Labels::new(),
             compliance: crate::report::ComplianceReport::default(),
             health: Health::Green,
             reduced_seconds: None,

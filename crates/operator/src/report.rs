@@ -10,7 +10,7 @@ mod policy;
 mod resync;
 mod writes;
 
-use directory::Connections;
+use directory::{Connections, Labels};
 pub use domains::{DomainReport, DomainsReport};
 pub use group::{
     BLOCKS_LOST, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, GroupDetail,
@@ -264,6 +264,9 @@ pub struct VolumeReport {
     /// The policy that it follows; none where its rules are its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<VolumePolicy>,
+    /// What an operator calls it beside its name.
+    #[serde(default)]
+    pub labels: Labels,
     /// Whether it is as its rules ask for.
     #[serde(default)]
     pub compliance: ComplianceReport,

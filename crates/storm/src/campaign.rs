@@ -13,7 +13,7 @@ use crate::rest;
 use crate::workload::{self, Client, VolumeLoad};
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use host::Node;
-use operator::{Command, CommandReply};
+use operator::{Command, CommandReply, NewVolume};
 use oracle::{Author, Wrong};
 use std::cell::RefCell;
 use std::fmt;
@@ -437,15 +437,11 @@ impl SeedRun {
 
     fn create_volume(&mut self, volume: usize) -> Result<(), Violation> {
         let planned = &self.plan.volumes[volume];
-        let command = Command::VolumeCreate {
-            name: VolumePlan::name(volume),
-            size_bytes: planned.sectors * SECTOR_SIZE,
-            ftt: planned.ftt,
+        let command = Command::VolumeCreate(NewVolume {
             reserve_percent: planned.reserve_percent,
             stripe_width: planned.stripe_width,
-            policy: None,
-            force: false,
-        };
+            ..NewVolume::new(VolumePlan::name(volume), planned.sectors * SECTOR_SIZE, planned.ftt)
+        });
         let mut last = None;
         for _ in 0..20 {
             let host = self.any_host();

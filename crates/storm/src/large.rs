@@ -11,7 +11,7 @@ use diskgroup::{CreateSizes, GroupOptions};
 use env::Env;
 use host::{BalanceOptions, MaintenanceMode};
 use object::ObjectOptions;
-use operator::{Command, CommandReply, MaintenanceReport};
+use operator::{Command, CommandReply, MaintenanceReport, NewVolume};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -273,15 +273,8 @@ impl LargeRun {
     fn make_volumes(&mut self) -> Result<(), String> {
         let hosts = self.all().len();
         let at = |volume: u32| usize::try_from(volume).unwrap_or(0) % hosts;
-        let create = |volume: u32| Command::VolumeCreate {
-            name: format!("v{volume}"),
-            size_bytes: 4 << 20,
-            ftt: 1,
-            reserve_percent: 0,
-            stripe_width: 1,
-            policy: None,
-            force: false,
-        };
+        let create =
+            |volume: u32| Command::VolumeCreate(NewVolume::new(format!("v{volume}"), 4 << 20, 1));
         for first in (0..self.options.volumes).step_by(usize::try_from(ASKED_AT_ONCE).unwrap_or(1))
         {
             let some = first..self.options.volumes.min(first + ASKED_AT_ONCE);

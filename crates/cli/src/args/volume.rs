@@ -2,10 +2,12 @@
 //! `gabion volume`: its commands and flags.
 
 use crate::door::connections;
+use crate::labels::{Label, LabelChange, label, label_change, told};
 use crate::pick::VolumeChoice;
 use base::parse_size;
-use clap::{ArgGroup, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use host::Connections;
+use operator::NewVolume;
 
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
@@ -17,39 +19,9 @@ pub enum VolumeCommand {
   gabion volume create disk --size 20GiB --connections exclusive
   gabion volume create db --size 50GiB --stripe-width 4   its load is spread over more devices
   gabion volume create db --size 50GiB --policy gold
+  gabion volume create db --size 50GiB --label env=prod --label tier=db
   gabion volume create db --size 50GiB --ftt 2 --force   with the hosts that there are")]
-    Create {
-        /// Its name: a-z, 0-9, '.' and '-', at most 63
-        name: String,
-        /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB 1000^3); space is taken as
-        /// it is written
-        #[arg(long, value_parser = parse_size, value_name = "SIZE")]
-        size: u64,
-        /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
-        #[arg(long, default_value_t = 1, value_name = "N")]
-        ftt: u8,
-        /// Part of the size that is kept for it on each of its hosts, 0 to 100; other volumes
-        /// cannot take it
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-        #[arg(value_name = "PERCENT")]
-        reserve: u8,
-        /// Over how many parts it is striped, 1 (not at all) to 12: they take turns, 1 MiB each,
-        /// and are on different disk groups as far as there are any
-        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=12))]
-        #[arg(value_name = "N")]
-        stripe_width: u8,
-        /// How many clients may use it through one host at once: shared (any number; over TCP each
-        /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
-        #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
-        connections: Connections,
-        /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
-        #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
-        policy: Option<String>,
-        /// Make it with fewer copies where there is no place for all of them; the others are made
-        /// as soon as there is one
-        #[arg(long)]
-        force: bool,
-    },
+    Create(Box<NewVolumeArgs>),
     /// List the volumes
     #[command(
         visible_alias = "ls",
@@ -57,7 +29,8 @@ pub enum VolumeCommand {
   gabion volume list
   gabion volume list --health not-green --sort health
   gabion volume list --host host2 --sort size
-  gabion volume list --name web --output json
+  gabion volume list --name 'web-*' --output json
+  gabion volume list --label env=prod --label tier --labels
   gabion volume list --deleted             what can be brought back"
     )]
     List(VolumeChoice),
@@ -124,6 +97,20 @@ Nothing is copied, and no space is taken before it is written. A volume cannot b
         /// How much larger it is to be
         #[arg(long, value_parser = parse_size, value_name = "SIZE")]
         by: Option<u64>,
+    },
+    /// Set labels of a volume and take others away, while it is in use
+    #[command(after_help = "Examples:
+  gabion volume label db env=prod tier=db
+  gabion volume label db env=test tier-    another value, and 'tier' is taken away
+A key has 1 to 63 letters, digits, '.', '_', '-' and '/', and begins and ends with a letter or
+digit; a value has at most 63 of them. A volume has at most 16 labels. All is changed, or nothing.
+Find volumes by them: gabion volume list --label env=prod")]
+    Label {
+        /// Its name
+        name: String,
+        /// KEY=VALUE sets a label, KEY- takes one away
+        #[arg(required = true, value_name = "KEY=VALUE|KEY-", value_parser = label_change)]
+        changes: Vec<LabelChange>,
     },
     /// Have a volume follow a policy, while it is in use
     #[command(after_help = "Examples:
@@ -236,4 +223,112 @@ What is deleted and can be brought back: gabion volume list --deleted")]
         #[arg(long)]
         yes: bool,
     },
+}
+
+/// What is asked of a new volume.
+#[derive(Args, Debug)]
+pub struct NewVolumeArgs {
+    /// Its name: a-z, 0-9, '.' and '-', at most 63
+    name: String,
+    /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB 1000^3); space is taken as
+    /// it is written
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    size: u64,
+    /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    ftt: u8,
+    /// Part of the size that is kept for it on each of its hosts, 0 to 100; other volumes
+    /// cannot take it
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(value_name = "PERCENT")]
+    reserve: u8,
+    /// Over how many parts it is striped, 1 (not at all) to 12: they take turns, 1 MiB each,
+    /// and are on different disk groups as far as there are any
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=12))]
+    #[arg(value_name = "N")]
+    stripe_width: u8,
+    /// How many clients may use it through one host at once: shared (any number; over TCP each
+    /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
+    #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
+    pub connections: Connections,
+    /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
+    policy: Option<String>,
+    /// Make it with fewer copies where there is no place for all of them; the others are made
+    /// as soon as there is one
+    #[arg(long)]
+    force: bool,
+    /// A label, by which 'gabion volume list' finds it; as often as it is to have labels
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<Label>,
+}
+
+impl NewVolumeArgs {
+    /// As a host is told, but for the connections.
+    pub fn asked(&self) -> Result<NewVolume, String> {
+        let labels = self.labels.iter().cloned().map(LabelChange::Set).collect::<Vec<_>>();
+        Ok(NewVolume {
+            reserve_percent: self.reserve,
+            stripe_width: self.stripe_width,
+            policy: self.policy.clone(),
+            force: self.force,
+            labels: told(&labels)?.0,
+            ..NewVolume::new(&self.name, self.size, self.ftt)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, GabionCommand};
+    use clap::Parser;
+
+    fn volume(line: &str) -> Result<VolumeCommand, String> {
+        let line = format!("gabion volume {line}");
+        match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
+            Ok(GabionCommand::Volume(command)) => Ok(command),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_volume_is_made_with_labels() {
+        let asked = |line: &str| match volume(&format!("create db --size 1G {line}"))? {
+            VolumeCommand::Create(args) => args.asked(),
+            other => panic!("{other:?}"),
+        };
+        let made = asked("--label env=prod --label tier=").expect("two labels");
+        let labels = [("env", "prod"), ("tier", "")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(made.labels, labels.into());
+        assert!(asked("").expect("none").labels.is_empty());
+        let refused = asked("--label env").expect_err("no value");
+        assert!(refused.contains("KEY=VALUE"), "{refused}");
+        let refused = asked("--label env!=prod").expect_err("no key");
+        assert!(refused.contains("use 1 to 63 letters"), "{refused}");
+        let refused = asked("--label env=a --label env=b").expect_err("which?");
+        assert_eq!(refused, "label 'env' is named twice");
+    }
+
+    #[test]
+    fn labels_of_a_volume_are_changed_and_asked_for() {
+        let changes = match volume("label db env=prod tier-") {
+            Ok(VolumeCommand::Label { name, changes }) if name == "db" => changes,
+            other => panic!("{other:?}"),
+        };
+        let set = LabelChange::Set(("env".to_owned(), "prod".to_owned()));
+        assert_eq!(changes, [set, LabelChange::Remove("tier".to_owned())]);
+        for bad in
+            ["label db", "label db env", "label db env=a=b", "list --label", "list --label a-"]
+        {
+            assert!(volume(bad).is_err(), "{bad}");
+        }
+        let good = "list --label env=prod --label tier --name web-* --sort size --reverse --labels";
+        assert!(matches!(volume(good), Ok(VolumeCommand::List(_))));
+        for beside in ["--label env", "--labels", "--reverse", "--name a"] {
+            assert!(volume(&format!("list --deleted {beside}")).is_err(), "{beside}");
+        }
+    }
 }

@@ -65,6 +65,7 @@ fn volume() -> VolumeRecord {
         stripe_width: 1,
         connections: Connections::Shared,
         policy: None,
+        labels: Labels::new(),
         trashed: None,
         runs: Vec::new(),
         objects: vec![ObjectId(1), ObjectId(2)],

@@ -18,7 +18,7 @@ use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env, Link};
 use fuzz::{Source, within};
 use host::{HostConfig, MemoryConfig, Node, NodeOptions, Tuning};
-use operator::{Command, CommandReply, GroupConfig};
+use operator::{Command, CommandReply, GroupConfig, NewVolume};
 use sim::{HostKey, World, WorldOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -312,15 +312,7 @@ fn answered(input: &[u8]) {
 /// Creates a volume with a copy on host 2 and writes to it, as far as that goes.
 async fn use_volume(env: &Env) {
     env.sleep(Duration::from_millis(300)).await;
-    let create = Command::VolumeCreate {
-        name: "vm".to_owned(),
-        size_bytes: 4 << 20,
-        ftt: 1,
-        reserve_percent: 0,
-        stripe_width: 1,
-        policy: None,
-        force: false,
-    };
+    let create = Command::VolumeCreate(NewVolume::new("vm", 4 << 20, 1));
     let _ = ask(env, create).await;
     let Ok(link) = env.dial(Address::Unix("/nbd.sock".to_owned())).await else { return };
     let mut bytes = 3_u32.to_be_bytes().to_vec();

@@ -3,9 +3,10 @@
 
 use fuzz::{Source, bounded};
 use host::{
-    HostConfig, MaintenanceMode, MemoryConfig, RepairDelay, Tuning, format_address, parse_address,
+    HostConfig, Labels, MaintenanceMode, MemoryConfig, RepairDelay, Tuning, format_address,
+    parse_address,
 };
-use operator::{Command, CommandReply, GroupConfig, PolicyRules, RateLimit};
+use operator::{Command, CommandReply, GroupConfig, NewVolume, PolicyRules, RateLimit};
 use placement::{Candidate, HostDomains, VolumeSpec, check_name, place, place_set};
 
 fuzz::targets! {
@@ -86,18 +87,18 @@ fn commands() -> Vec<Vec<u8>> {
         iops: Some(RateLimit::At(500)),
         bytes_per_second: Some(RateLimit::None),
     };
+    let labels = || Labels::from([("env".to_owned(), "prod".to_owned())]);
     let commands = [
         Command::Status,
-        Command::VolumeCreate {
-            name: name(),
-            size_bytes: 1 << 30,
-            ftt: 1,
+        Command::VolumeCreate(NewVolume {
             reserve_percent: 7,
             stripe_width: 2,
             policy: Some(name()),
-            force: false,
-        },
+            labels: labels(),
+            ..NewVolume::new(name(), 1 << 30, 1)
+        }),
         Command::VolumeSetPolicy { name: name(), policy: Some(name()) },
+        Command::VolumeLabel { name: name(), set: labels(), remove: vec!["tier".to_owned()] },
         Command::PolicyList,
         Command::PolicyCreate { name: name(), rules: rules() },
         Command::PolicyEdit { name: name(), rules: rules() },

@@ -34,6 +34,7 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/volume-1.json"),
         include_bytes!("../../../directory/fixtures/volume-4.json"),
         include_bytes!("../../../directory/fixtures/volume-5.json"),
+        include_bytes!("../../../directory/fixtures/volume-9.json"),
     ]
     .map(Vec::from)
     .into()
@@ -96,6 +97,8 @@ fn records_of(input: &[u8]) {
     let name_before = ["db", "Deleted_1", "/"][from.index(3)].to_owned();
     let trashed = from.flag().then(|| Trashed { name: name_before, since: from.edge() });
     let name = if from.flag() { trash_name(id) } else { name };
+    let text = |from: &mut Source<'_>| ["env", "a/b-", "", " "][from.index(4)].to_owned();
+    let labels = (0..from.below(3)).map(|_| (text(&mut from), text(&mut from))).collect();
     let volume = VolumeRecord {
         id,
         name,
@@ -105,6 +108,7 @@ fn records_of(input: &[u8]) {
         stripe_width: from.u8() % 14,
         connections,
         policy,
+        labels,
         trashed,
         runs,
         objects,

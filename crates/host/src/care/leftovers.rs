@@ -117,6 +117,7 @@ mod tests {
             stripe_width: 1,
             connections: directory::Connections::Shared,
             policy: None,
+            labels: directory::Labels::new(),
             trashed: None,
             runs: Vec::new(),
             objects: vec![ObjectId(object)],

@@ -221,6 +221,7 @@ mod tests {
                 stripe_width: 1,
                 connections: Connections::Shared,
                 policy: None,
+                labels: directory::Labels::new(),
                 trashed: Some(Trashed { name: "db".to_owned(), since: 1 }),
                 runs: Vec::new(),
                 objects: vec![object.id],

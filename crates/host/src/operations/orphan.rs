@@ -399,9 +399,10 @@ impl Operations {
             ftt: about.ftt,
             reserve_percent: about.reserve_percent,
             stripe_width: layout.width(),
-            // Components say neither who may use it nor which policy it follows.
+            // Components say neither who may use it, nor which policy it follows, nor its labels.
             connections: directory::Connections::Shared,
             policy: None,
+            labels: directory::Labels::new(),
             trashed: None,
             runs: Vec::new(),
             objects: Vec::new(),

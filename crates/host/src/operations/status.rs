@@ -111,6 +111,7 @@ impl Operations {
             otherwise_striped_bytes: volume.otherwise_striped() * base::SECTOR_SIZE,
             connections: volume.connections,
             policy: self.policy_of(volume),
+            labels: volume.labels.clone(),
             compliance: ComplianceReport::default(),
             health,
             reduced_seconds: reduced.map(|reduced| reduced.as_secs()),

@@ -11,6 +11,7 @@ mod create;
 mod delete;
 mod explain;
 mod grow;
+mod label;
 mod life;
 mod make;
 mod moves;
@@ -53,18 +54,7 @@ impl Operations {
     /// Carries out what is asked about volumes.
     pub(super) async fn volume_command(&self, command: Command) -> CommandReply {
         match command {
-            Command::VolumeCreate {
-                name,
-                size_bytes,
-                ftt,
-                reserve_percent,
-                stripe_width,
-                policy,
-                force,
-            } => {
-                let rules = (ftt, reserve_percent, stripe_width);
-                reply(self.create(&name, size_bytes, rules, (policy.as_deref(), force)).await)
-            }
+            Command::VolumeCreate(new) => reply(self.create(new).await),
             Command::VolumeShow { name } => reply(self.show(&name)),
             Command::VolumeChange { name, reserve_percent } => {
                 reply(self.change(&name, reserve_percent).await)
@@ -81,6 +71,9 @@ impl Operations {
             Command::VolumeStay { name } => reply(self.stop_moving(&name).await),
             Command::VolumeConnections { name, connections } => {
                 reply(self.change_connections(&name, connections).await)
+            }
+            Command::VolumeLabel { name, set, remove } => {
+                reply(self.change_labels(&name, set, &remove).await)
             }
             Command::VolumeSetPolicy { name, policy } => {
                 reply(self.set_policy(&name, policy.as_deref()).await)

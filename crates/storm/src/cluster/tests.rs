@@ -5,6 +5,7 @@ mod answers;
 mod balance;
 mod domains;
 mod hanging;
+mod labels;
 pub(in crate::cluster) mod life;
 mod maintenance;
 mod places;
@@ -23,7 +24,7 @@ mod stripes;
 use super::*;
 use diskgroup::GroupOptions;
 use object::ObjectOptions;
-use operator::{GroupDetail, Health, SpaceReport, StatusReport, VolumeReport};
+use operator::{GroupDetail, Health, NewVolume, SpaceReport, StatusReport, VolumeReport};
 use sim::DiskFault;
 use std::time::Duration;
 use volume::{Device, VolumeError};
@@ -103,16 +104,11 @@ impl Cluster {
         mib: u64,
         reserve_percent: u8,
     ) -> Result<Vec<String>, String> {
-        let (name, size_bytes, ftt) = (name.to_owned(), mib * MIB, hosts - 1);
-        let create = Command::VolumeCreate {
-            name,
-            size_bytes,
-            ftt,
+        let (size_bytes, ftt) = (mib * MIB, hosts - 1);
+        let create = Command::VolumeCreate(NewVolume {
             reserve_percent,
-            stripe_width: 1,
-            policy: None,
-            force: false,
-        };
+            ..NewVolume::new(name, size_bytes, ftt)
+        });
         let made: VolumeReport = serde_json::from_value(self.ask(0, create)?).expect("a volume");
         Ok(made.components.into_iter().map(|component| component.host).collect())
     }

@@ -4,9 +4,9 @@
 use super::super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::super::policy::StoredFollowed;
 use super::super::{
-    Connections, FORMAT, FORMAT_CONNECTIONS, FORMAT_LIMITS, FORMAT_POLICY, FORMAT_RESERVE,
-    FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FollowedPolicy, ObjectRun, RecordError, Trashed,
-    VolumeRecord, ensure,
+    Connections, FORMAT, FORMAT_CONNECTIONS, FORMAT_LABELS, FORMAT_LIMITS, FORMAT_POLICY,
+    FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FollowedPolicy, ObjectRun,
+    RecordError, Trashed, VolumeRecord, ensure,
 };
 use super::Hex;
 use base::{ObjectId, VolumeId};
@@ -20,31 +20,36 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// In format 2 always, in formats 3 to 8 sometimes, else never. Not 0: no reserve means no
+    /// In format 2 always, in formats 3 to 9 sometimes, else never. Not 0: no reserve means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// In format 3 always, in formats 4 to 8 sometimes, else never. Not `shared`, which means no
+    /// In format 3 always, in formats 4 to 9 sometimes, else never. Not `shared`, which means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
-    /// In formats 4 and 5 always, in formats 6 to 8 sometimes, else never. With limits in format 5
-    /// always, in formats 6 to 8 sometimes.
+    /// In formats 4 and 5 always, in formats 6 to 9 sometimes, else never. With limits in format 5
+    /// always, in formats 6 to 9 sometimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<StoredFollowed>,
-    /// In format 7 always, in format 8 sometimes, else never.
+    /// In format 7 always, in formats 8 and 9 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted: Option<Trashed>,
-    /// In format 6 always, in format 7 sometimes, else never: how many objects, and sectors of
-    /// each.
+    /// In format 6 always, in formats 7 to 9 sometimes, else never: how many objects, and sectors
+    /// of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     runs: Option<Vec<(u32, u64)>>,
-    /// In format 8 sometimes, else never. Not 1, which means no field.
+    /// In formats 8 and 9 sometimes, else never. Not 1, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stripe_width: Option<u8>,
-    /// In format 8 sometimes, else never: how many sets, sectors of each, and objects of each.
+    /// In formats 8 and 9 sometimes, else never: how many sets, sectors of each, and objects of
+    /// each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sets: Option<Vec<(u32, u64, u8)>>,
+    /// In format 9 always, else never: keys, which rise, and their values. Not empty, which means
+    /// no field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    labels: Option<Vec<(String, String)>>,
     objects: Vec<Hex>,
 }
 
@@ -58,6 +63,7 @@ impl Stored for Volume {
         FORMAT_RUNS,
         FORMAT_TRASHED,
         FORMAT_STRIPED,
+        FORMAT_LABELS,
     ];
 
     fn format(&self) -> u32 {
@@ -65,16 +71,22 @@ impl Stored for Volume {
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let is_labelled = self.format == FORMAT_LABELS;
+        let labels = self.labels.as_deref().is_none_or(|labels| {
+            !labels.is_empty() && labels.windows(2).all(|two| two[0].0 < two[1].0)
+        });
+        ensure(labels && self.labels.is_some() == is_labelled, "labels", OTHER_FORMAT)?;
         let is_striped = self.format == FORMAT_STRIPED;
         let is_trashed = self.format == FORMAT_TRASHED;
-        let deleted = is_striped || self.deleted.is_some() == is_trashed;
+        let deleted = is_labelled || is_striped || self.deleted.is_some() == is_trashed;
         ensure(deleted, "deleted", OTHER_FORMAT)?;
         let is_wide = self.stripe_width.is_some() || self.sets.is_some();
         let is_said =
             self.stripe_width != Some(1) && self.sets.as_deref().is_none_or(is_striped_run);
-        ensure(is_wide == is_striped && is_said, "stripe_width", OTHER_FORMAT)?;
+        let belongs = is_labelled || is_wide == is_striped;
+        ensure(belongs && is_said, "stripe_width", OTHER_FORMAT)?;
         // What each format from here on may have beside.
-        let has_all = is_striped || is_trashed || self.format == FORMAT_RUNS;
+        let has_all = is_labelled || is_striped || is_trashed || self.format == FORMAT_RUNS;
         let runs = match &self.runs {
             Some(runs) => has_all && !runs.is_empty() && self.sets.is_none(),
             None => self.format != FORMAT_RUNS,
@@ -120,6 +132,7 @@ impl From<&VolumeRecord> for Volume {
         let sets = || r.runs.iter().map(|run| (run.sets, run.sectors, run.width)).collect();
         // The lowest format that holds everything, so that older programs read it where they can.
         let format = match (&r.policy, has_reserve, connections) {
+            _ if !r.labels.is_empty() => FORMAT_LABELS,
             _ if is_striped || r.stripe_width > 1 => FORMAT_STRIPED,
             _ if r.trashed.is_some() => FORMAT_TRASHED,
             _ if !r.runs.is_empty() => FORMAT_RUNS,
@@ -142,6 +155,7 @@ impl From<&VolumeRecord> for Volume {
             runs: (!r.runs.is_empty() && !is_striped).then(pairs),
             stripe_width: (r.stripe_width > 1).then_some(r.stripe_width),
             sets: is_striped.then(sets),
+            labels: (!r.labels.is_empty()).then(|| r.labels.clone().into_iter().collect()),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -160,6 +174,7 @@ impl From<Volume> for VolumeRecord {
             connections: s.connections.unwrap_or_default(),
             policy: s.policy.map(FollowedPolicy::from),
             trashed: s.deleted,
+            labels: s.labels.into_iter().flatten().collect(),
             stripe_width: s.stripe_width.unwrap_or(1),
             runs: runs.map(|(sets, sectors, width)| ObjectRun { sets, sectors, width }).collect(),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),

@@ -23,7 +23,9 @@ fn a_record_of_a_format_that_nobody_knows_is_refused_by_its_number() {
     for volume in [GROWN_JSON, TRASHED_JSON] {
         assert_named(volume, VolumeRecord::decode);
     }
-    assert_named(volumes::STRIPED_JSON, VolumeRecord::decode);
+    for volume in [volumes::STRIPED_JSON, volumes::LABELLED_JSON] {
+        assert_named(volume, VolumeRecord::decode);
+    }
     assert_named(volumes::STRIPED_POLICY_JSON, PolicyRecord::decode);
     for policy in [POLICY_JSON, LIMITED_POLICY_JSON] {
         assert_named(policy, PolicyRecord::decode);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records of volumes that were grown, that are striped, or that are deleted and can be brought
-//! back.
+//! Records of volumes that were grown, that are striped, that are deleted and can be brought back,
+//! or that have labels.
 
 use super::*;
 
 pub(super) const STRIPED_JSON: &str = include_str!("../../../fixtures/volume-8.json");
+pub(super) const LABELLED_JSON: &str = include_str!("../../../fixtures/volume-9.json");
 pub(super) const STRIPED_POLICY_JSON: &str = include_str!("../../../fixtures/policy-3.json");
 
 /// Two stripe sets of three objects, deleted as it is.
@@ -13,6 +14,17 @@ fn striped_volume() -> VolumeRecord {
     let objects = (1..=6).map(ObjectId).collect();
     let size_bytes = 2 * 12_288 * SECTOR_SIZE;
     VolumeRecord { stripe_width: 3, size_bytes, runs, objects, ..trashed_volume() }
+}
+
+fn labelled_volume() -> VolumeRecord {
+    VolumeRecord {
+        labels: labels([("env", "prod"), ("example.org/tier", "")]),
+        ..reserved_volume()
+    }
+}
+
+fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 fn striped_policy() -> PolicyRecord {
@@ -103,6 +115,61 @@ fn stripes_belong_to_format_8_of_a_volume_and_format_3_of_a_policy() {
     let next = grown(grown_volume_of_blocks(), [run], &more);
     assert_eq!(next.layout().runs().last(), Some(run));
     assert_eq!(VolumeRecord::decode(&next.encode()).unwrap(), next);
+}
+
+#[test]
+fn labels_belong_to_format_9_of_a_volume() {
+    assert_eq!(VolumeRecord::decode(LABELLED_JSON.as_bytes()).unwrap(), labelled_volume());
+    assert_eq!(labelled_volume().encode(), LABELLED_JSON.trim_end().as_bytes());
+    for older in [
+        volume(),
+        reserved_volume(),
+        exclusive_volume(),
+        following_volume(),
+        limited_volume(),
+        grown_volume(),
+        trashed_volume(),
+        striped_volume(),
+    ] {
+        let before = older.encode();
+        assert!(VolumeRecord::decode(&before).unwrap().labels.is_empty());
+        let other = VolumeRecord { labels: labelled_volume().labels, ..older };
+        assert_eq!(VolumeRecord::decode(&other.encode()).unwrap(), other);
+        let without = VolumeRecord { labels: Labels::new(), ..other };
+        assert_eq!(without.encode(), before, "as older programs read it");
+    }
+    let said = "\"labels\":[[\"env\",\"prod\"],[\"example.org/tier\",\"\"]]";
+    let (long, longest) = ("k".repeat(64), "v".repeat(63));
+    let edits = [
+        ("\"format\":9", "\"format\":8"),
+        ("\"format\":9", "\"format\":2"),
+        (said, "\"labels\":[]"),
+        (said, "\"labels\":{\"env\":\"prod\"}"),
+        (said, "\"labels\":[[\"env\"]]"),
+        (said, "\"labels\":[[\"env\",\"a\"],[\"env\",\"b\"]]"),
+        (said, "\"labels\":[[\"tier\",\"a\"],[\"env\",\"b\"]]"),
+        ("example.org/tier", "example.org/"),
+        ("\"env\"", "\"\""),
+        ("\"env\"", "\"e v\""),
+        ("\"env\"", &format!("\"{long}\"")),
+        ("prod", "p=d"),
+        ("prod", &long),
+        (&format!("{said},"), ""),
+    ];
+    for (from, to) in edits {
+        assert_refused(LABELLED_JSON, VolumeRecord::decode, from, to);
+    }
+    let many = |count| (10..10 + count).map(|n| (format!("k{n}"), longest.clone())).collect();
+    let full = VolumeRecord { labels: many(LABELS_MAX), ..volume() };
+    assert_eq!(VolumeRecord::decode(&full.encode()).unwrap(), full);
+    let one = |n| format!("[\"k{n}\",\"{longest}\"]");
+    let more = format!("{},{}", one(25), one(26));
+    assert_refused(
+        &String::from_utf8(full.encode()).unwrap(),
+        VolumeRecord::decode,
+        &one(25),
+        &more,
+    );
 }
 
 fn grown_volume_of_blocks() -> VolumeRecord {

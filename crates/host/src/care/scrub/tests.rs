@@ -9,7 +9,7 @@ use directory::{MemoryBackend, ServerFaults, serve_with};
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env};
 use object::ObjectError;
-use operator::{Command, CommandReply, GroupConfig, Health, ScrubReport, StatusReport};
+use operator::{Command, CommandReply, GroupConfig, Health, NewVolume, ScrubReport, StatusReport};
 use serde::de::DeserializeOwned;
 use sim::{DiskFault, HostKey, World, WorldOptions};
 use std::cell::RefCell;
@@ -156,18 +156,9 @@ impl Cluster {
     }
 
     fn create(&mut self) {
-        let name = "vm".to_owned();
         // The hosts have to hear of one another's room first.
         self.world.run_for(Duration::from_secs(5));
-        let create = Command::VolumeCreate {
-            name,
-            size_bytes: 8 << 20,
-            ftt: 1,
-            reserve_percent: 0,
-            stripe_width: 1,
-            policy: None,
-            force: false,
-        };
+        let create = Command::VolumeCreate(NewVolume::new("vm", 8 << 20, 1));
         drop(self.ask::<serde_json::Value>(0, create));
         self.world.run_for(Duration::from_secs(1));
         let record = self.node(0).objects().records().into_iter().next().expect("an object");

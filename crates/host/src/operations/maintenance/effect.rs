@@ -179,6 +179,7 @@ mod tests {
             stripe_width: 1,
             connections: Connections::Shared,
             policy: None,
+            labels: directory::Labels::new(),
             trashed: None,
             runs: Vec::new(),
             objects: objects.iter().map(|id| ObjectId(*id)).collect(),

@@ -7,8 +7,10 @@ use crate::care::trash::deletion;
 use crate::cluster::guard::guard_key;
 use crate::operations::{Operations, Outcome, failed, usage};
 use base::{VolumeId, format_size};
-use directory::{Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord};
-use operator::VolumeReport;
+use directory::{
+    Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord, check_labels,
+};
+use operator::{NewVolume, VolumeReport};
 use placement::VolumeSpec;
 use tracing::warn;
 
@@ -19,25 +21,21 @@ impl Operations {
     /// Creates a volume with rules of its own, or with those of a policy. With `force`, or where
     /// the policy says so, it is made with fewer copies where there is no place for all of them;
     /// repair makes the others later.
-    pub(crate) async fn create(
-        &self,
-        name: &str,
-        size_bytes: u64,
-        (ftt, reserve_percent, stripe_width): (u8, u8, u8),
-        (policy, force): (Option<&str>, bool),
-    ) -> Outcome<VolumeReport> {
-        let policy = match policy {
+    pub(crate) async fn create(&self, asked: NewVolume) -> Outcome<VolumeReport> {
+        let NewVolume { name, size_bytes, .. } = asked;
+        let policy = match &asked.policy {
             Some(policy) => Some(self.policy_entry(policy).await?.0),
             None => None,
         };
         let rules = policy.as_ref().map(|p| (p.ftt, p.reserve_percent, p.stripe_width));
-        let (ftt, reserve_percent, stripe_width) =
-            rules.unwrap_or((ftt, reserve_percent, stripe_width));
-        let force = force || policy.as_ref().is_some_and(|policy| policy.force);
-        let spec = VolumeSpec::new(name, size_bytes, ftt).map_err(usage)?;
+        let own = (asked.ftt, asked.reserve_percent, asked.stripe_width);
+        let (ftt, reserve_percent, stripe_width) = rules.unwrap_or(own);
+        let force = asked.force || policy.as_ref().is_some_and(|policy| policy.force);
+        let spec = VolumeSpec::new(&name, size_bytes, ftt).map_err(usage)?;
         let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
         let spec = spec.with_stripes(stripe_width).map_err(usage)?;
-        let key = directory::volume_key(name);
+        check_labels(&asked.labels).map_err(usage)?;
+        let key = directory::volume_key(&name);
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
         }
@@ -45,13 +43,14 @@ impl Operations {
         let (objects, witnesses) = self.make_components(&new, force).await?;
         let volume = VolumeRecord {
             id: new.volume,
-            name: name.to_owned(),
+            name,
             size_bytes,
             ftt,
             reserve_percent,
             stripe_width,
             connections: Connections::Shared,
             policy: policy.map(|policy| policy.followed()),
+            labels: asked.labels,
             trashed: None,
             runs: new.layout.said(),
             objects: objects.iter().map(|object| object.id).collect(),

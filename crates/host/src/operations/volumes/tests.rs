@@ -81,6 +81,7 @@ pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         stripe_width: 1,
         connections: directory::Connections::Shared,
         policy: None,
+        labels: directory::Labels::new(),
         trashed: None,
         runs: Vec::new(),
         objects: objects.iter().map(|object| object.id).collect(),

@@ -42,6 +42,7 @@ fn a_lost_directory_comes_back_from_what_a_host_kept() {
     for (count, name) in (1..).zip(["a", "b", "c", "d", "e"]) {
         cluster.create(name, 8, 0).expect("there is room");
         cluster.write(name, count);
+        cluster.label(name, &[("called", name)], &[]).expect("it is there");
         cluster.run(TAKEN);
     }
     let kept = vec![vec![(5, 5), (4, 4), (3, 3)]; 3];
@@ -79,6 +80,9 @@ fn a_lost_directory_comes_back_from_what_a_host_kept() {
         cluster.run(Duration::from_secs(1));
         let byte = if name == "a" { 77 } else { count };
         assert_eq!((cluster.read(0, name), cluster.read(1, name)), (Some(byte), Some(byte)));
+        let volumes = cluster.status(0).volumes;
+        let it = volumes.iter().find(|volume| volume.name == name).expect("it is there");
+        assert_eq!(it.labels.get("called").map(String::as_str), Some(name), "as in its record");
     }
     cluster.create("f", 8, 0).expect("there is room");
     cluster.run(TAKEN);

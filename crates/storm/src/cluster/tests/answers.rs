@@ -116,15 +116,7 @@ fn an_idle_cluster_stays_green() {
 fn a_thousandfold_overcommitment_is_pointed_out() {
     let cluster = start(13);
     let create = |name: &str, size_bytes| {
-        let create = Command::VolumeCreate {
-            name: name.to_owned(),
-            size_bytes,
-            ftt: 1,
-            reserve_percent: 0,
-            stripe_width: 1,
-            policy: None,
-            force: false,
-        };
+        let create = Command::VolumeCreate(NewVolume::new(name, size_bytes, 1));
         let made = cluster.ask(0, create).expect("there is room");
         serde_json::from_value::<VolumeReport>(made).expect("a volume").note
     };

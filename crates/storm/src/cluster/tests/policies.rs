@@ -118,15 +118,10 @@ fn a_policy_may_have_volumes_made_before_there_is_a_place_for_all_of_their_copie
     assert_eq!((report.ftt, report.compliance.state), (3, ComplianceState::NotCompliant));
     let made: VolumeReport = asked(
         &cluster,
-        Command::VolumeCreate {
-            name: "w".to_owned(),
-            size_bytes: MIB,
-            ftt: 0,
-            reserve_percent: 0,
-            stripe_width: 1,
+        Command::VolumeCreate(NewVolume {
             policy: Some("wide".to_owned()),
-            force: false,
-        },
+            ..NewVolume::new("w", MIB, 0)
+        }),
     )
     .expect("it is forced");
     assert_eq!((made.ftt, made.components.len()), (3, 3));
@@ -137,14 +132,12 @@ fn a_volume_without_room_keeps_its_rules_and_says_so_until_it_gets_the_new_ones(
     let (cluster, _) = with_copies(103, None);
     create(&cluster, "kept", reserve(0)).expect("a policy");
     set(&cluster, "v", Some("kept")).expect("it is thin");
-    let large = |policy: &str| Command::VolumeCreate {
-        name: "large".to_owned(),
-        size_bytes: 64 << 30,
-        ftt: 0,
-        reserve_percent: 9,
-        stripe_width: 1,
-        policy: Some(policy.to_owned()),
-        force: false,
+    let large = |policy: &str| {
+        Command::VolumeCreate(NewVolume {
+            reserve_percent: 9,
+            policy: Some(policy.to_owned()),
+            ..NewVolume::new("large", 64 << 30, 0)
+        })
     };
     let made: VolumeReport = asked(&cluster, large("kept")).expect("thin volumes fit");
     assert_eq!((made.ftt, made.reserve_percent), (1, 0), "the rules are the policy's");

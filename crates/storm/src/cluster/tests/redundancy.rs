@@ -81,15 +81,7 @@ fn a_volume_that_is_made_with_fewer_copies_gets_the_others_when_there_is_a_place
     cluster.take_down(2, true);
     pass(&cluster, 20);
     let create = |force| {
-        let create = Command::VolumeCreate {
-            name: "v".to_owned(),
-            size_bytes: 16 * MIB,
-            ftt: 2,
-            reserve_percent: 0,
-            stripe_width: 1,
-            policy: None,
-            force,
-        };
+        let create = Command::VolumeCreate(NewVolume { force, ..NewVolume::new("v", 16 * MIB, 2) });
         cluster.ask(0, create)
     };
     let refused = create(false).expect_err("two hosts are up");

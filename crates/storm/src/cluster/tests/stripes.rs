@@ -13,15 +13,10 @@ fn fill_of(unit: u64) -> u8 {
 
 impl Cluster {
     pub(in crate::cluster) fn create_striped(&self, mib: u64, width: u8) -> VolumeReport {
-        let create = Command::VolumeCreate {
-            name: "db".to_owned(),
-            size_bytes: mib * MIB,
-            ftt: 1,
-            reserve_percent: 0,
+        let create = Command::VolumeCreate(NewVolume {
             stripe_width: width,
-            policy: None,
-            force: false,
-        };
+            ..NewVolume::new("db", mib * MIB, 1)
+        });
         serde_json::from_value(self.ask(0, create).expect("there is room")).expect("a volume")
     }
 
