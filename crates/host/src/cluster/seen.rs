@@ -8,7 +8,7 @@
 use crate::cluster::view::View;
 use base::{HostId, Instant, Map, ObjectId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
-use env::{Env, select};
+use env::Env;
 use object::{Away, ObjectStatus};
 use peer::Peers;
 use std::cell::RefCell;
@@ -64,8 +64,7 @@ impl Seen {
             for host in self.0.view.hosts() {
                 self.host(host.id);
             }
-            let changes = self.0.peers.changes().wait();
-            let _ = select(changes, self.0.env.sleep(LOOK)).await;
+            self.0.env.sleep(LOOK).await;
         }
     }
 

@@ -18,6 +18,9 @@ use operator::CommandFailure;
 use placement::{Candidate, PlacementError};
 use tracing::warn;
 
+/// Names of hosts that one sentence has room for.
+const NAMES_MAX: usize = 6;
+
 /// What is done with the components of a new volume.
 pub(super) const CREATED: &str = "created";
 
@@ -212,7 +215,7 @@ impl Operations {
         let maintenance = self.view.maintenance();
         let hosts = self.view.hosts().into_iter();
         let resting = hosts.filter(|host| maintenance.mode(host.id).is_some());
-        let resting = resting.map(|host| host.name).collect::<Vec<_>>().join(", ");
+        let resting = some_of(resting.map(|host| host.name).collect());
         let error = match resting.as_str() {
             "" => error.to_string(),
             resting => {
@@ -223,7 +226,7 @@ impl Operations {
             return format!("{error}: start or add hosts");
         }
         let names = without_room.iter().map(|host| self.view.host_name(*host));
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = some_of(names.collect());
         let full = self.tuning.space_full_percent;
         format!(
             "{error}; none on {names} (every device is {full} % taken or more{reserve}, or has as \
@@ -291,5 +294,29 @@ impl Operations {
         let is_changed = pairs.any(|(now, then)| now.revision != then.revision);
         *witnesses = now;
         is_same_run && is_changed
+    }
+}
+
+/// The first few names, and how many there are besides.
+fn some_of(mut names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    if more > 1 {
+        names.truncate(NAMES_MAX);
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_names_a_few_of_many_hosts() {
+        let some = |count| some_of((1..=count).map(|n| format!("h{n}")).collect());
+        assert_eq!(some(0), "");
+        assert_eq!(some(2), "h1, h2");
+        assert_eq!(some(7), "h1, h2, h3, h4, h5, h6, h7", "one more is as short as its name");
+        assert_eq!(some(80), "h1, h2, h3, h4, h5, h6, 74 more");
     }
 }
