@@ -19,8 +19,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Clients at once: two for each of 512 hosts, as `peer` has it. Beyond it a new connection is closed
-/// at once and tried again by its client.
+/// Clients at once: two for each of 512 hosts, as `peer` has it. Beyond it a new connection is
+/// closed at once and tried again by its client.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// The wait after a failed accept. The usual cause is that no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
