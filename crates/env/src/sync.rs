@@ -68,8 +68,12 @@ struct Waiter {
 
 impl Semaphore {
     /// Room for `total` units.
+    ///
+    /// # Panics
+    /// Where that is none: everybody would pass, for nobody is asked for more than there is.
     #[must_use]
     pub fn new(total: u64) -> Self {
+        assert!(total > 0, "a semaphore has room for something");
         let room = Room { free: total, total, queue: VecDeque::new(), ticket: 0 };
         Self(Rc::new(RefCell::new(room)))
     }
