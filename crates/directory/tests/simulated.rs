@@ -77,6 +77,19 @@ fn a_watch_that_was_dropped_takes_no_room() {
     });
 }
 
+/// A cluster of 64 hosts with five shards each, and some to spare.
+#[test]
+fn hundreds_of_clients_are_served_at_once() {
+    ends_within(60, async |env| {
+        let clients: Vec<_> = (0..600).map(|_| Directory::connect(&env, address())).collect();
+        for (number, directory) in clients.iter().enumerate() {
+            let put = Transaction::new().put(format!("/a/{number}"), "1");
+            assert!(directory.transact(put).await.is_ok(), "client {number}");
+        }
+        assert_eq!(clients[0].list("/a/").await.map(|all| all.entries.len()), Ok(600));
+    });
+}
+
 /// What became of each attempt, by its mark; shared by all clients.
 #[derive(Default)]
 struct Ledger {
