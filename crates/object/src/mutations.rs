@@ -84,6 +84,8 @@ base::mutations! {
     complete_before_replaced: "39",
     /// A new component becomes active without what was written before it was added.
     join_unfilled: "38",
+    /// A move is made although the object has other components than it was decided by.
+    move_as_it_was: "38",
     /// A component that is being replaced is deleted before the CAS is known to have won.
     delete_before_replaced: "40",
 }

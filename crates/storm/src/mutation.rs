@@ -63,6 +63,7 @@ impl Mutation {
         ("forget-grants", Some(Story::ForgottenGrant)),
         ("complete-before-replaced", Some(Story::Moves)),
         ("join-unfilled", Some(Story::Moves)),
+        ("move-as-it-was", Some(Story::Moves)),
         ("delete-before-replaced", Some(Story::Moves)),
     ];
 

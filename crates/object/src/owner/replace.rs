@@ -37,16 +37,18 @@ enum DecidedBy {
     Members(u64),
 }
 
-/// Why a change is not made that was decided by another record.
-fn outdated(record: &ObjectRecord, by: DecidedBy) -> Option<CannotReplace> {
-    let is_it = match by {
-        DecidedBy::Version(version) => record.version == version,
-        DecidedBy::Members(members) => record.members() == members,
-    };
-    (!is_it).then_some(CannotReplace::Busy)
-}
-
 impl Owner {
+    /// Why a change is not made that was decided by another record.
+    fn outdated(&self, record: &ObjectRecord, by: DecidedBy) -> Option<CannotReplace> {
+        let is_it = match by {
+            DecidedBy::Version(version) => record.version == version,
+            DecidedBy::Members(members) => {
+                record.members() == members || self.options().mutations.move_as_it_was()
+            }
+        };
+        (!is_it).then_some(CannotReplace::Busy)
+    }
+
     /// Changes which components the object has. Returns when the record says so; the rest goes on
     /// by itself. It does so too when the future is dropped.
     ///
@@ -83,7 +85,7 @@ impl Owner {
     ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
         let why_not = |record: &ObjectRecord| {
-            outdated(record, by).or_else(|| record::why_not_add(record, old, host))
+            self.outdated(record, by).or_else(|| record::why_not_add(record, old, host))
         };
         self.check(why_not)?;
         let id = ComponentId(self.env().random());
@@ -120,7 +122,7 @@ impl Owner {
         self.check_serving().map_err(ReplaceError::Object)?;
         let why_not = |record: &ObjectRecord| {
             let why_not = || record::why_not_take_out(record, component);
-            outdated(record, DecidedBy::Version(version)).or_else(why_not)
+            self.outdated(record, DecidedBy::Version(version)).or_else(why_not)
         };
         self.check(why_not)?;
         self.take_out_too_early(component).await;

@@ -108,7 +108,11 @@ fn a_copy_moves_while_clients_write_and_its_old_place_is_freed() {
 /// together that could put both copies into one fault domain.
 #[test]
 fn a_move_that_was_decided_by_other_members_is_not_made() {
-    let cluster = loaded(306, &[1, 2], Mutations::default());
+    moved_as_it_was(Mutations::default());
+}
+
+fn moved_as_it_was(mutations: Mutations) {
+    let cluster = loaded(306, &[1, 2], mutations);
     let (mine, members) = (component(&cluster, 1), cluster.record().members());
     assert_eq!(replace(&cluster, 0, component(&cluster, 2), Some(3)), Some(Ok(())));
     let is_moved = || !hosts(&cluster).contains(&2);
@@ -360,6 +364,8 @@ fn what_breaks_a_rule_of_replacement_is_noticed() {
     assert!(is_noticed(&|| cut_off_before_it_is_taken_out(deleted)), "nor of the one that left");
     let completed = Mutations { complete_before_replaced: true, ..off };
     assert!(is_noticed(&|| cut_off_before_it_is_taken_out(completed)), "it missed writes");
+    let stale = Mutations { move_as_it_was: true, ..off };
+    assert!(is_noticed(&|| moved_as_it_was(stale)), "by what the record was once");
     let unfilled = Mutations { join_unfilled: true, ..off };
     let mut seeds = 3000..3012;
     let is_seen = seeds.any(|seed| is_noticed(&|| campaign(seed, (&[1, 2], false), unfilled)));
