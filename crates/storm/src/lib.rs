@@ -15,6 +15,7 @@ mod grow;
 mod inject;
 mod large;
 mod late;
+mod life;
 mod liveness;
 mod log;
 mod long_death;

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Spare volumes when all is calm: each is what its history allows, every host lists it so, it has
+//! as many copies as can be, and what was written to it. Then it goes for good, and nothing of it
+//! stays behind.
+
+use super::history::{Ending, Place};
+use super::{BLOCK, BLOCKS_APART, BlockState, PREFIX, called, ending_of, spare_volumes};
+use crate::campaign::{SeedRun, Violation};
+use crate::life::Deed;
+use crate::{mirrors, rest};
+use base::{Map, Set, VolumeId};
+use directory::{ComponentState, DELETED_PREFIX, OBJECT_PREFIX, ObjectRecord, VolumeRecord};
+use host::Node;
+use operator::{Command, CommandReply, StatusReport, VolumeReport};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use volume::Device;
+
+/// How long one host may read a spare volume.
+const READ_MAX: Duration = Duration::from_secs(120);
+
+impl SeedRun {
+    /// Checks the round's spare volume, and has it go for good.
+    pub(crate) fn end_life(&mut self) -> Result<(), Violation> {
+        if !self.life.borrow().is_begun {
+            return Ok(());
+        }
+        self.wait("commands about spare volumes over", |run| {
+            let life = run.life.borrow();
+            life.asked.is_none() && run.cluster.world.now() >= life.calm_at
+        })?;
+        self.look_at_life();
+        self.life.borrow_mut().history.calm();
+        self.wait("spare volumes listed as they are", |run| run.is_listed())?;
+        self.wait("spare volumes with all copies that can be", |run| run.is_spare_settled())?;
+        self.wait("a spare volume that can be used", |run| run.is_back())?;
+        self.check_blocks()?;
+        self.run_for(rest::SETTLE)?;
+        let compared = mirrors::compare(&self.cluster, |host| self.is_excused(host));
+        compared.map_err(Violation::Mirrors)?;
+        self.wait("no spare volume", |run| run.is_gone())?;
+        self.wait("nothing left of spare volumes", |run| {
+            let left = run.what_is_left();
+            tracing::debug!(?left, "of spare volumes");
+            left.is_none()
+        })
+        .map_err(|stuck| match self.what_is_left() {
+            Some(left) => Violation::Leaked(left),
+            None => stuck,
+        })?;
+        base::hit(base::Probe::SpareEnded);
+        let mut life = self.life.borrow_mut();
+        life.is_begun = false;
+        life.objects.clear();
+        Ok(())
+    }
+
+    fn look_at_life(&self) {
+        self.life.borrow_mut().look(&self.cluster, None);
+    }
+
+    /// Asks any host, and notes what came of it.
+    fn do_to_spare(&mut self, command: Command) -> bool {
+        let host = self.any_host();
+        let answer = self.ask(host, command.clone());
+        let deed = Deed::Command(command);
+        let ending = ending_of(&deed, answer);
+        self.life.borrow_mut().note(&self.cluster, &deed, ending);
+        ending == Ending::Done
+    }
+
+    /// Whether every host lists the spare volumes as the records have them.
+    fn is_listed(&self) -> bool {
+        let records = spare_volumes(&self.cluster);
+        let (trashed, there): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|record| record.trashed.is_some());
+        let ids: Set<String> = trashed.iter().map(|record| record.id.to_string()).collect();
+        (0..self.cluster.machines.len()).all(|index| {
+            let Some(CommandReply::Ok(value)) = self.ask(index, Command::Status) else {
+                return false;
+            };
+            let Ok(status) = serde_json::from_value::<StatusReport>(value) else { return false };
+            let mine = status.volumes.iter().filter(|volume| volume.name.starts_with(PREFIX));
+            let mine: Vec<&VolumeReport> = mine.collect();
+            let old = status.trash.iter().filter(|volume| volume.name.starts_with(PREFIX));
+            mine.len() == there.len()
+                && there.iter().all(|record| mine.iter().any(|one| is_reported(record, one)))
+                && old.map(|volume| volume.id.clone()).collect::<Set<_>>() == ids
+        })
+    }
+
+    /// Whether each object of a spare volume has as many copies as can be, all of them active.
+    pub(crate) fn is_spare_settled(&self) -> bool {
+        if !self.life.borrow().is_begun {
+            return true;
+        }
+        let places = self.places();
+        spare_volumes(&self.cluster).iter().all(|volume| {
+            let wanted = (usize::from(volume.ftt) + 1).min(places);
+            let objects = volume.objects.iter().map(|id| self.cluster.records.of_id(*id));
+            objects.into_iter().all(|object| {
+                object.is_some_and(|object| {
+                    let mut components = object.components.iter();
+                    object.removed.is_empty()
+                        && components.len() == wanted
+                        && components.all(|c| c.state == ComponentState::Active)
+                })
+            })
+        })
+    }
+
+    /// Whether a volume is a spare one that is to have more copies than can be apart: it is never
+    /// whole.
+    pub(crate) fn is_never_whole(&self, volume: &VolumeReport) -> bool {
+        volume.name.starts_with(PREFIX) && usize::from(volume.ftt) + 1 > self.places()
+    }
+
+    fn place(&self) -> Place {
+        self.life.borrow().history.last.place.clone()
+    }
+
+    /// Whether there is no spare volume that was deleted and can be brought back.
+    fn is_back(&mut self) -> bool {
+        let Place::Trashed(volume) = self.place() else { return true };
+        self.do_to_spare(Command::VolumeUndelete { volume, name: None })
+    }
+
+    /// Whether there is no spare volume.
+    fn is_gone(&mut self) -> bool {
+        match self.place() {
+            Place::Unmade | Place::Gone => true,
+            Place::There(name) => self.do_to_spare(Command::VolumeDelete { name, for_good: true }),
+            Place::Trashed(volume) => self.do_to_spare(Command::VolumePurge { volume }),
+        }
+    }
+
+    /// Reads what was written, and what was not, through every host.
+    fn check_blocks(&mut self) -> Result<(), Violation> {
+        let Place::There(name) = self.place() else { return Ok(()) };
+        let bytes = self.life.borrow().history.last.bytes;
+        for index in 0..self.cluster.machines.len() {
+            let mut found = None;
+            self.wait("a host that reads a spare volume", |run| {
+                found = run.read_blocks(index, &name, bytes);
+                found.is_some()
+            })?;
+            let mut life = self.life.borrow_mut();
+            for (block, byte) in (0..).zip(found.into_iter().flatten()) {
+                let state = life.blocks.entry(block).or_insert_with(BlockState::zero);
+                let Some(byte) = byte.filter(|byte| state.can.contains(byte)) else {
+                    let host = index + 1;
+                    return Err(Violation::Record(format!(
+                        "block {block} of spare volume '{name}' is {byte:?} on host{host}, not one \
+                         of {:?}",
+                        state.can
+                    )));
+                };
+                state.can = vec![byte];
+            }
+        }
+        Ok(())
+    }
+
+    /// What each block is all of, if it is one byte. `None`: the host does not answer.
+    fn read_blocks(&self, index: usize, name: &str, bytes: u64) -> Option<Vec<Option<u8>>> {
+        let env = self.cluster.world.env(self.cluster.machines[index].key)?;
+        let node = self.cluster.node(index)?;
+        let found = Rc::new(RefCell::new(None));
+        let (place, name) = (Rc::clone(&found), name.to_owned());
+        let task = env.spawn("last look", async move {
+            let read = read_all(&node, &name, bytes).await;
+            *place.borrow_mut() = Some(read);
+        });
+        self.cluster.world.run_until(READ_MAX, || found.borrow().is_some());
+        drop(task);
+        let found = found.borrow_mut().take();
+        found.flatten()
+    }
+
+    /// What is there although no volume needs it.
+    fn what_is_left(&self) -> Option<String> {
+        let entries = self.cluster.records.snapshot().entries;
+        let is_one = |volume: VolumeId, ids: &Set<VolumeId>| ids.contains(&volume);
+        let volumes: Set<VolumeId> = entries
+            .iter()
+            .filter(|(key, ..)| key.starts_with(directory::VOLUME_PREFIX))
+            .filter_map(|(_, entry, _)| VolumeRecord::decode(&entry.value).ok())
+            .filter(|record| !called(record).starts_with(PREFIX))
+            .map(|record| record.id)
+            .collect();
+        let mut known = Map::new();
+        for (key, entry, _) in &entries {
+            if key.starts_with(DELETED_PREFIX) {
+                return Some(format!("the record {key}"));
+            }
+            if key.starts_with(OBJECT_PREFIX)
+                && let Ok(object) = ObjectRecord::decode(&entry.value)
+            {
+                if !is_one(object.volume, &volumes) {
+                    return Some(format!("an object of no volume: {object:?}"));
+                }
+                known.insert(object.id, object);
+            }
+        }
+        let life = self.life.borrow();
+        for index in 0..self.cluster.machines.len() {
+            let groups = self.cluster.node(index).map(|node| node.groups()).unwrap_or_default();
+            for (group, id) in
+                groups.iter().flat_map(|g| g.components().into_iter().map(move |c| (g, c)))
+            {
+                let Some(info) = group.component(id) else { continue };
+                // One that was never used may stay for hours: its creation failed.
+                let was_used = info.meta.term.0 > 0 || life.objects.contains(&info.object);
+                if was_used && !known.contains_key(&info.object) {
+                    return Some(format!("component {id} on host{}: {info:?}", index + 1));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Whether a host reports a volume as its record has it.
+fn is_reported(record: &VolumeRecord, report: &VolumeReport) -> bool {
+    report.name == record.name
+        && report.size_bytes == record.size_bytes
+        && report.labels == record.labels
+        && (report.ftt, report.reserve_percent) == (record.ftt, record.reserve_percent)
+}
+
+async fn read_all(node: &Node, name: &str, bytes: u64) -> Option<Vec<Option<u8>>> {
+    let device = node.exports().attach(name).ok().filter(|device| device.size() == bytes)?;
+    let mut found = Vec::new();
+    let length = u64::try_from(BLOCK).unwrap_or(4096);
+    for block in 0..bytes / BLOCKS_APART {
+        let pieces = device.read(block * BLOCKS_APART, length).await.ok()?;
+        let mut read = pieces.iter().flat_map(|piece| piece.iter().copied());
+        let first = read.next();
+        found.push(first.filter(|first| read.all(|byte| byte == *first)));
+    }
+    Some(found)
+}
