@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// After this time nothing is left of what had no answer, where nothing fails any more.
 const CALM: Duration = Duration::from_secs(60);
 /// Time between two deeds at most.
-const PAUSE_MAX_MS: u64 = 3000;
+const PAUSE_MAX_MS: u64 = 1500;
 /// Bytes of a block that is written.
 const BLOCK: usize = 4096;
 /// From one such block to the next, bytes.

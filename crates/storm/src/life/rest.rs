@@ -8,8 +8,10 @@ use super::{BLOCK, BLOCKS_APART, BlockState, PREFIX, called, ending_of, spare_vo
 use crate::campaign::{SeedRun, Violation};
 use crate::life::Deed;
 use crate::{mirrors, rest};
-use base::{Map, Set, VolumeId};
-use directory::{ComponentState, DELETED_PREFIX, OBJECT_PREFIX, ObjectRecord, VolumeRecord};
+use base::{ComponentId, Set, VolumeId};
+use directory::{
+    ComponentState, DELETED_PREFIX, OBJECT_PREFIX, ObjectRecord, VOLUME_PREFIX, VolumeRecord,
+};
 use host::Node;
 use operator::{Command, CommandReply, StatusReport, VolumeReport};
 use std::cell::RefCell;
@@ -181,43 +183,38 @@ impl SeedRun {
     /// What is there although no volume needs it.
     fn what_is_left(&self) -> Option<String> {
         let entries = self.cluster.records.snapshot().entries;
-        let is_one = |volume: VolumeId, ids: &Set<VolumeId>| ids.contains(&volume);
-        let volumes: Set<VolumeId> = entries
-            .iter()
-            .filter(|(key, ..)| key.starts_with(directory::VOLUME_PREFIX))
-            .filter_map(|(_, entry, _)| VolumeRecord::decode(&entry.value).ok())
-            .filter(|record| !called(record).starts_with(PREFIX))
-            .map(|record| record.id)
-            .collect();
-        let mut known = Map::new();
-        for (key, entry, _) in &entries {
-            if key.starts_with(DELETED_PREFIX) {
-                return Some(format!("the record {key}"));
-            }
-            if key.starts_with(OBJECT_PREFIX)
-                && let Ok(object) = ObjectRecord::decode(&entry.value)
-            {
-                if !is_one(object.volume, &volumes) {
-                    return Some(format!("an object of no volume: {object:?}"));
-                }
-                known.insert(object.id, object);
-            }
+        if let Some((key, ..)) = entries.iter().find(|(key, ..)| key.starts_with(DELETED_PREFIX)) {
+            return Some(format!("the record {key}"));
         }
+        let values = |prefix: &'static str| {
+            let all = entries.iter().filter(move |(key, ..)| key.starts_with(prefix));
+            all.map(|(_, entry, _)| &entry.value)
+        };
+        let volumes = values(VOLUME_PREFIX).filter_map(|value| VolumeRecord::decode(value).ok());
+        let volumes = volumes.filter(|record| !called(record).starts_with(PREFIX));
+        let volumes: Set<VolumeId> = volumes.map(|record| record.id).collect();
+        let objects = values(OBJECT_PREFIX).filter_map(|value| ObjectRecord::decode(value).ok());
+        let objects: Vec<ObjectRecord> = objects.collect();
+        if let Some(object) = objects.iter().find(|object| !volumes.contains(&object.volume)) {
+            return Some(format!("an object of no volume: {object:?}"));
+        }
+        let known = objects.iter().flat_map(|object| &object.components);
+        let known: Set<ComponentId> = known.map(|component| component.id).collect();
+        (0..self.cluster.machines.len()).find_map(|host| self.component_beside(host, &known))
+    }
+
+    /// A component on a host that is none of these.
+    fn component_beside(&self, host: usize, known: &Set<ComponentId>) -> Option<String> {
         let life = self.life.borrow();
-        for index in 0..self.cluster.machines.len() {
-            let groups = self.cluster.node(index).map(|node| node.groups()).unwrap_or_default();
-            for (group, id) in
-                groups.iter().flat_map(|g| g.components().into_iter().map(move |c| (g, c)))
-            {
-                let Some(info) = group.component(id) else { continue };
-                // One that was never used may stay for hours: its creation failed.
-                let was_used = info.meta.term.0 > 0 || life.objects.contains(&info.object);
-                if was_used && !known.contains_key(&info.object) {
-                    return Some(format!("component {id} on host{}: {info:?}", index + 1));
-                }
-            }
-        }
-        None
+        let groups = self.cluster.node(host).map(|node| node.groups()).unwrap_or_default();
+        groups.iter().find_map(|group| {
+            let others = group.components().into_iter().filter(|id| !known.contains(id));
+            let mut infos = others.filter_map(|id| Some((id, group.component(id)?)));
+            // One that was never used may stay for hours: its creation failed.
+            let left =
+                infos.find(|(_, info)| info.meta.term.0 > 0 || life.objects.contains(&info.object));
+            left.map(|(id, info)| format!("component {id} on host{}: {info:?}", host + 1))
+        })
     }
 }
 
