@@ -34,6 +34,7 @@ mod runner;
 mod script;
 mod shrink;
 mod snapshot;
+mod spare;
 mod story;
 mod twins;
 mod waits;

@@ -4,23 +4,18 @@
 //! the directory fail.
 //!
 //! A command may fail, or have no answer. What there may be then, [`history`] says; what there is,
-//! the directory's records. A few blocks are written, and looked at when all is calm ([`rest`]).
+//! the directory's records. A few blocks are written, and looked at when all is calm (`spare.rs`).
 
 mod choice;
 mod history;
-mod rest;
 
-use crate::campaign::{SeedRun, Violation};
 use crate::cluster::{Asking, Cluster};
-use crate::fault::Fault;
-use crate::plan::Round;
-use crate::plan::growth::LIFE_FROM;
-use crate::story::Story;
 use base::{Instant, Map, ObjectId, Rng, Set};
-use choice::Deed;
+pub(crate) use choice::SpareDeed;
 use directory::{VOLUME_PREFIX, VolumeRecord};
 use env::Task;
-use history::{Ending, History, Place, VolumeState};
+use history::VolumeState;
+pub(crate) use history::{Ending, SpareHistory, SparePlace};
 use host::Node;
 use operator::{Command, CommandReply};
 use std::cell::RefCell;
@@ -39,21 +34,21 @@ const CALM: Duration = Duration::from_secs(60);
 /// Time between two deeds at most.
 const PAUSE_MAX_MS: u64 = 1500;
 /// Bytes of a block that is written.
-const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 /// From one such block to the next, bytes.
-const BLOCKS_APART: u64 = 512 << 10;
+pub(crate) const BLOCKS_APART: u64 = 512 << 10;
 
 /// What is to be found in one block.
 #[derive(Clone, Debug)]
-struct BlockState {
-    can: Vec<u8>,
+pub(crate) struct BlockState {
+    pub(crate) can: Vec<u8>,
     /// A write of it had no answer: it may land later, so the block is not written again.
     is_open: bool,
 }
 
 /// What was asked last.
-struct Asked {
-    deed: Deed,
+pub(crate) struct Asked {
+    deed: SpareDeed,
     answer: Answer,
     until: Instant,
 }
@@ -66,24 +61,24 @@ enum Answer {
 
 /// Spare volumes, one after the other.
 pub(crate) struct Life {
-    rng: Rng,
+    pub(crate) rng: Rng,
     /// Whether this round has any.
-    is_on: bool,
+    pub(crate) is_on: bool,
     /// Whether there may be something of one.
-    is_begun: bool,
+    pub(crate) is_begun: bool,
     /// The number of the present one.
     number: u64,
     /// Names that were thought of.
     names: u64,
-    history: History,
-    blocks: Map<u64, BlockState>,
+    pub(crate) history: SpareHistory,
+    pub(crate) blocks: Map<u64, BlockState>,
     /// All objects of spare volumes that there ever were.
-    objects: Set<ObjectId>,
-    asked: Option<Asked>,
+    pub(crate) objects: Set<ObjectId>,
+    pub(crate) asked: Option<Asked>,
     next_at: Instant,
     /// When everything is surely over that had no answer.
-    calm_at: Instant,
-    wrong: Option<String>,
+    pub(crate) calm_at: Instant,
+    pub(crate) wrong: Option<String>,
 }
 
 impl Life {
@@ -94,7 +89,7 @@ impl Life {
             is_begun: false,
             number: 1,
             names: 0,
-            history: History::new(),
+            history: SpareHistory::new(),
             blocks: Map::new(),
             objects: Set::new(),
             asked: None,
@@ -106,7 +101,7 @@ impl Life {
 
     /// Notes the answer to what was asked last, if there is one, and asks for something else if it
     /// is time for that.
-    fn go_on(&mut self, cluster: &Cluster, object_bytes: u64) {
+    pub(crate) fn go_on(&mut self, cluster: &Cluster, object_bytes: u64) {
         let now = cluster.world.now();
         if let Some(asked) = self.asked.take() {
             if !asked.is_over() && now < asked.until {
@@ -128,22 +123,24 @@ impl Life {
         self.is_begun = true;
         tracing::info!(host = host + 1, ?deed, "spare volume");
         let answer = match &deed {
-            Deed::Command(command) => cluster.asked(host, command.clone()).map(Answer::Command),
-            Deed::Write { name, block, byte } => write(cluster, host, name, *block, *byte),
+            SpareDeed::Command(command) => {
+                cluster.asked(host, command.clone()).map(Answer::Command)
+            }
+            SpareDeed::Write { name, block, byte } => write(cluster, host, name, *block, *byte),
         };
         self.asked = answer.map(|answer| Asked { deed, answer, until: now + PATIENCE });
     }
 
     /// Notes how a deed ended, and what there is now.
-    fn note(&mut self, cluster: &Cluster, deed: &Deed, ending: Ending) {
+    pub(crate) fn note(&mut self, cluster: &Cluster, deed: &SpareDeed, ending: Ending) {
         tracing::info!(?deed, ?ending, "spare volume");
         if ending == Ending::Unknown {
             base::hit(base::Probe::SpareUnanswered);
             self.calm_at = cluster.world.now() + CALM;
         }
         match deed {
-            Deed::Command(command) => self.look(cluster, Some((command, ending))),
-            Deed::Write { block, byte, .. } => {
+            SpareDeed::Command(command) => self.look(cluster, Some((command, ending))),
+            SpareDeed::Write { block, byte, .. } => {
                 let state = self.blocks.entry(*block).or_insert_with(BlockState::zero);
                 match ending {
                     Ending::Done => state.can = vec![*byte],
@@ -158,7 +155,7 @@ impl Life {
     }
 
     /// Compares what there is with what there may be.
-    fn look(&mut self, cluster: &Cluster, command: Option<(&Command, Ending)>) {
+    pub(crate) fn look(&mut self, cluster: &Cluster, command: Option<(&Command, Ending)>) {
         let mine = format!("{PREFIX}{}-", self.number);
         let mut found: Vec<VolumeRecord> = spare_volumes(cluster);
         found.retain(|record| called(record).starts_with(&mine));
@@ -181,7 +178,7 @@ impl Life {
 }
 
 impl BlockState {
-    fn zero() -> Self {
+    pub(crate) fn zero() -> Self {
         Self { can: vec![0], is_open: false }
     }
 }
@@ -195,7 +192,7 @@ impl Asked {
     }
 
     /// How it ended; who asked waits no longer.
-    fn ending(self) -> (Deed, Ending) {
+    fn ending(self) -> (SpareDeed, Ending) {
         let ending = match self.answer {
             Answer::Command(asking) => ending_of(&self.deed, asking.take()),
             Answer::Write(ending, _task) => ending.borrow().unwrap_or(Ending::Unknown),
@@ -205,12 +202,12 @@ impl Asked {
 }
 
 /// What an answer says.
-fn ending_of(deed: &Deed, answer: Option<CommandReply>) -> Ending {
+pub(crate) fn ending_of(deed: &SpareDeed, answer: Option<CommandReply>) -> Ending {
     match answer {
         Some(CommandReply::Ok(_)) => Ending::Done,
         // Its first steps may have been done.
         Some(CommandReply::Error(_))
-            if matches!(deed, Deed::Command(Command::VolumeGrow { .. })) =>
+            if matches!(deed, SpareDeed::Command(Command::VolumeGrow { .. })) =>
         {
             Ending::Unknown
         }
@@ -224,12 +221,12 @@ fn ending_of(deed: &Deed, answer: Option<CommandReply>) -> Ending {
 }
 
 /// The name that a volume has, or had before it was deleted.
-fn called(record: &VolumeRecord) -> &str {
+pub(crate) fn called(record: &VolumeRecord) -> &str {
     record.trashed.as_ref().map_or(&record.name, |trashed| &trashed.name)
 }
 
 /// The records of all spare volumes.
-fn spare_volumes(cluster: &Cluster) -> Vec<VolumeRecord> {
+pub(crate) fn spare_volumes(cluster: &Cluster) -> Vec<VolumeRecord> {
     let entries = cluster.records.snapshot().entries.into_iter();
     let volumes = entries.filter(|(key, ..)| key.starts_with(VOLUME_PREFIX));
     let decoded = volumes.filter_map(|(_, entry, _)| VolumeRecord::decode(&entry.value).ok());
@@ -272,47 +269,4 @@ async fn write_block(env: &env::Env, node: &Node, name: &str, (block, byte): (u6
     data.fill(byte);
     let written = device.write(block * BLOCKS_APART, data.freeze()).await;
     if written.is_ok() { Ending::Done } else { Ending::Unknown }
-}
-
-/// Whether spare volumes have a place in a story: nothing is damaged, so that each copy comes back,
-/// and the directory stays what it is.
-fn has_place(story: Story) -> bool {
-    let sets_back = matches!(story, Story::OldBackup | Story::EtcdSnapshot);
-    !story.is_damage() && !story.is_beyond() && !sets_back
-}
-
-impl SeedRun {
-    /// Some rounds have spare volumes beside everything else.
-    pub(crate) fn begin_life(&self, round: &Round) {
-        // What is left of a directory that was set back an operator deletes, whosever it is.
-        if self.plan.seed < LIFE_FROM || !has_place(round.story) || self.log.went_back() {
-            return;
-        }
-        let mut life = self.life.borrow_mut();
-        life.is_on = life.rng.below(2) == 0;
-    }
-
-    /// Nobody asks for anything more in this round.
-    pub(crate) fn stop_life(&self) {
-        self.life.borrow_mut().is_on = false;
-    }
-
-    /// Spare volumes go on, if there are any.
-    pub(crate) fn live(&self) -> Result<(), Violation> {
-        let mut life = self.life.borrow_mut();
-        if life.is_on || life.is_begun {
-            let is_ahead = self.faults.iter().any(|(f, n)| f == Fault::WallJump && n > 0);
-            life.history.may_age = is_ahead;
-            life.go_on(&self.cluster, self.object_bytes());
-        }
-        match &life.wrong {
-            Some(what) => Err(Violation::Record(what.clone())),
-            None => Ok(()),
-        }
-    }
-
-    /// The largest object that a volume may have.
-    fn object_bytes(&self) -> u64 {
-        self.plan.limits.creation.object_sectors.saturating_mul(base::SECTOR_SIZE)
-    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What happens to a spare volume next.
 
-use super::{BLOCKS_APART, History, Life, PREFIX, Place};
+use super::{BLOCKS_APART, Life, PREFIX, SpareHistory, SparePlace};
 use base::Rng;
 use directory::Labels;
 use operator::{Command, NewVolume};
@@ -16,7 +16,7 @@ const RESERVED_OBJECTS_MAX: u64 = 3;
 
 /// One thing that is done to a spare volume.
 #[derive(Clone, Debug)]
-pub(super) enum Deed {
+pub(crate) enum SpareDeed {
     Command(Command),
     /// A client writes a block, all of which is one byte.
     Write {
@@ -34,19 +34,19 @@ pub(super) fn any_of<'a, T>(rng: &mut Rng, all: &'a [T]) -> Option<&'a T> {
 
 impl Life {
     /// `None`: nothing, for it is not known whether there is one.
-    pub(super) fn choose(&mut self, object_bytes: u64) -> Option<Deed> {
+    pub(super) fn choose(&mut self, object_bytes: u64) -> Option<SpareDeed> {
         match self.history.last.place.clone() {
-            Place::Unmade => {
+            SparePlace::Unmade => {
                 let is_free = self.history.is_decided();
-                is_free.then(|| Deed::Command(self.create(object_bytes)))
+                is_free.then(|| SpareDeed::Command(self.create(object_bytes)))
             }
-            Place::Gone => {
-                (self.number, self.history) = (self.number + 1, History::new());
+            SparePlace::Gone => {
+                (self.number, self.history) = (self.number + 1, SpareHistory::new());
                 self.blocks.clear();
-                Some(Deed::Command(self.create(object_bytes)))
+                Some(SpareDeed::Command(self.create(object_bytes)))
             }
-            Place::There(name) => Some(self.use_it(name, object_bytes)),
-            Place::Trashed(name) => Some(Deed::Command(self.bring_back(name))),
+            SparePlace::There(name) => Some(self.use_it(name, object_bytes)),
+            SparePlace::Trashed(name) => Some(SpareDeed::Command(self.bring_back(name))),
         }
     }
 
@@ -64,8 +64,8 @@ impl Life {
     }
 
     /// Something that is done to one that is there.
-    fn use_it(&mut self, name: String, object_bytes: u64) -> Deed {
-        Deed::Command(match self.rng.below(16) {
+    fn use_it(&mut self, name: String, object_bytes: u64) -> SpareDeed {
+        SpareDeed::Command(match self.rng.below(16) {
             0..5 => return self.write(name),
             5..7 => {
                 let keys: Vec<String> = self.history.last.labels.keys().cloned().collect();
@@ -89,15 +89,15 @@ impl Life {
         })
     }
 
-    fn write(&mut self, name: String) -> Deed {
+    fn write(&mut self, name: String) -> SpareDeed {
         let blocks = (self.history.last.bytes / BLOCKS_APART).max(1);
         let block = self.rng.below(blocks);
         let byte = u8::try_from(1 + self.rng.below(255)).unwrap_or(1);
         if self.blocks.get(&block).is_some_and(|state| state.is_open) {
             let set = self.labels();
-            return Deed::Command(Command::VolumeLabel { name, set, remove: Vec::new() });
+            return SpareDeed::Command(Command::VolumeLabel { name, set, remove: Vec::new() });
         }
-        Deed::Write { name, block, byte }
+        SpareDeed::Write { name, block, byte }
     }
 
     /// Something that is done to one that was deleted.

@@ -8,7 +8,7 @@ use operator::Command;
 
 /// Where a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SparePlace {
     /// It was never there.
     Unmade,
     /// It can be used under this name.
@@ -22,7 +22,7 @@ pub(crate) enum Place {
 /// What commands can change of a volume, and what they must leave as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VolumeState {
-    pub(crate) place: Place,
+    pub(crate) place: SparePlace,
     pub(crate) bytes: u64,
     pub(crate) labels: Labels,
     /// Failures to tolerate, the reserve in percent, and the width of its stripes.
@@ -42,14 +42,14 @@ pub(crate) enum Ending {
 
 impl VolumeState {
     pub(crate) fn unmade() -> Self {
-        Self { place: Place::Unmade, bytes: 0, labels: Labels::new(), rules: (0, 0, 1) }
+        Self { place: SparePlace::Unmade, bytes: 0, labels: Labels::new(), rules: (0, 0, 1) }
     }
 
     pub(crate) fn of_record(record: &VolumeRecord) -> Self {
         Self {
             place: match &record.trashed {
-                Some(trashed) => Place::Trashed(trashed.name.clone()),
-                None => Place::There(record.name.clone()),
+                Some(trashed) => SparePlace::Trashed(trashed.name.clone()),
+                None => SparePlace::There(record.name.clone()),
             },
             bytes: record.size_bytes,
             labels: record.labels.clone(),
@@ -59,16 +59,16 @@ impl VolumeState {
 
     /// What it is after a command was carried out. `None`: the command must be refused.
     fn after(&self, command: &Command, id: Option<VolumeId>) -> Option<Self> {
-        let is_there = |name: &String| matches!(&self.place, Place::There(has) if has == name);
+        let is_there = |name: &String| matches!(&self.place, SparePlace::There(has) if has == name);
         let had_name = |volume: &String| match &self.place {
-            Place::Trashed(had) if had == volume => Some(had),
-            Place::Trashed(had) => id.filter(|id| id.to_string() == *volume).map(|_| had),
+            SparePlace::Trashed(had) if had == volume => Some(had),
+            SparePlace::Trashed(had) => id.filter(|id| id.to_string() == *volume).map(|_| had),
             _ => None,
         };
         let at = |place| Some(Self { place, ..self.clone() });
         match command {
-            Command::VolumeCreate(new) if self.place == Place::Unmade => Some(Self {
-                place: Place::There(new.name.clone()),
+            Command::VolumeCreate(new) if self.place == SparePlace::Unmade => Some(Self {
+                place: SparePlace::There(new.name.clone()),
                 bytes: new.size_bytes,
                 labels: new.labels.clone(),
                 rules: (new.ftt, new.reserve_percent, new.stripe_width),
@@ -86,17 +86,19 @@ impl VolumeState {
                 (bytes >= self.bytes).then(|| Self { bytes, ..self.clone() })
             }
             Command::VolumeRename { name, new } if is_there(name) && is_free(new) => {
-                at(Place::There(new.clone()))
+                at(SparePlace::There(new.clone()))
             }
-            Command::VolumeDelete { name, for_good: true } if is_there(name) => at(Place::Gone),
+            Command::VolumeDelete { name, for_good: true } if is_there(name) => {
+                at(SparePlace::Gone)
+            }
             Command::VolumeDelete { name, .. } if is_there(name) => {
-                at(Place::Trashed(name.clone()))
+                at(SparePlace::Trashed(name.clone()))
             }
             Command::VolumeUndelete { volume, name } => {
                 let back = name.as_ref().or(had_name(volume)).filter(|name| is_free(name))?;
-                had_name(volume).and_then(|_| at(Place::There(back.clone())))
+                had_name(volume).and_then(|_| at(SparePlace::There(back.clone())))
             }
-            Command::VolumePurge { volume } => had_name(volume).and_then(|_| at(Place::Gone)),
+            Command::VolumePurge { volume } => had_name(volume).and_then(|_| at(SparePlace::Gone)),
             _ => None,
         }
     }
@@ -112,7 +114,7 @@ impl VolumeState {
     fn looks_like(&self, seen: Option<&Self>) -> bool {
         match seen {
             Some(seen) => self == seen,
-            None => matches!(self.place, Place::Unmade | Place::Gone),
+            None => matches!(self.place, SparePlace::Unmade | SparePlace::Gone),
         }
     }
 }
@@ -124,7 +126,7 @@ fn is_free(name: &str) -> bool {
 
 /// What is known of one volume.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct SpareHistory {
     /// What it was when somebody looked last.
     pub(crate) last: VolumeState,
     /// Its id, once it was seen.
@@ -135,7 +137,7 @@ pub(crate) struct History {
     pub(crate) may_age: bool,
 }
 
-impl History {
+impl SpareHistory {
     pub(crate) fn new() -> Self {
         Self { last: VolumeState::unmade(), id: None, late: Vec::new(), may_age: false }
     }
@@ -189,8 +191,8 @@ impl History {
     fn reach(&self, mut states: Vec<VolumeState>, bytes: u64) -> Vec<VolumeState> {
         let mut at = 0;
         while let Some(state) = states.get(at).cloned() {
-            let aged = self.may_age && matches!(state.place, Place::Trashed(_));
-            let gone = aged.then(|| VolumeState { place: Place::Gone, ..state.clone() });
+            let aged = self.may_age && matches!(state.place, SparePlace::Trashed(_));
+            let gone = aged.then(|| VolumeState { place: SparePlace::Gone, ..state.clone() });
             let late = self.late.iter().filter_map(|one| state.after_some(one, self.id, bytes));
             for next in late.chain(gone) {
                 if !states.contains(&next) {
@@ -222,27 +224,27 @@ mod tests {
         Command::VolumeUndelete { volume: ID.to_string(), name: name.map(str::to_owned) }
     }
 
-    fn state(place: Place) -> VolumeState {
+    fn state(place: SparePlace) -> VolumeState {
         VolumeState { place, bytes: 4096, labels: Labels::new(), rules: (1, 0, 1) }
     }
 
     fn there(name: &str) -> Option<(VolumeId, VolumeState)> {
-        Some((ID, state(Place::There(name.to_owned()))))
+        Some((ID, state(SparePlace::There(name.to_owned()))))
     }
 
     fn trashed() -> Option<(VolumeId, VolumeState)> {
-        Some((ID, state(Place::Trashed("spare1-0".to_owned()))))
+        Some((ID, state(SparePlace::Trashed("spare1-0".to_owned()))))
     }
 
-    fn made() -> History {
-        let mut history = History::new();
+    fn made() -> SpareHistory {
+        let mut history = SpareHistory::new();
         history.look(there("spare1-0"), Some((&create(), Ending::Done))).expect("it was made");
         history
     }
 
     #[test]
     fn what_was_answered_must_be_there_and_what_was_refused_must_not() {
-        let mut history = History::new();
+        let mut history = SpareHistory::new();
         assert!(history.look(None, Some((&create(), Ending::Done))).is_err());
         assert!(history.look(there("spare1-0"), Some((&create(), Ending::Refused))).is_err());
         let mut history = made();
@@ -285,7 +287,7 @@ mod tests {
         assert!(history.look(None, None).is_err());
         history.may_age = true;
         history.look(None, None).expect("it is gone");
-        assert_eq!(history.last.place, Place::Gone);
+        assert_eq!(history.last.place, SparePlace::Gone);
         assert!(history.look(there("spare1-0"), Some((&undelete(None), Ending::Done))).is_err());
     }
 

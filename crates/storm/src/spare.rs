@@ -3,10 +3,15 @@
 //! as many copies as can be, and what was written to it. Then it goes for good, and nothing of it
 //! stays behind.
 
-use super::history::{Ending, Place};
-use super::{BLOCK, BLOCKS_APART, BlockState, PREFIX, called, ending_of, spare_volumes};
 use crate::campaign::{SeedRun, Violation};
-use crate::life::Deed;
+use crate::fault::Fault;
+use crate::life::{
+    BLOCK, BLOCKS_APART, BlockState, Ending, PREFIX, SpareDeed, SparePlace, called, ending_of,
+    spare_volumes,
+};
+use crate::plan::Round;
+use crate::plan::growth::LIFE_FROM;
+use crate::story::Story;
 use crate::{mirrors, rest};
 use base::{ComponentId, Set, VolumeId};
 use directory::{
@@ -22,7 +27,48 @@ use volume::Device;
 /// How long one host may read a spare volume.
 const READ_MAX: Duration = Duration::from_secs(120);
 
+/// Whether spare volumes have a place in a story: nothing is damaged, so that each copy comes back,
+/// and the directory stays what it is.
+fn has_place(story: Story) -> bool {
+    let sets_back = matches!(story, Story::OldBackup | Story::EtcdSnapshot);
+    !story.is_damage() && !story.is_beyond() && !sets_back
+}
+
 impl SeedRun {
+    /// Some rounds have spare volumes beside everything else.
+    pub(crate) fn begin_life(&self, round: &Round) {
+        // What is left of a directory that was set back an operator deletes, whosever it is.
+        if self.plan.seed < LIFE_FROM || !has_place(round.story) || self.log.went_back() {
+            return;
+        }
+        let mut life = self.life.borrow_mut();
+        life.is_on = life.rng.below(2) == 0;
+    }
+
+    /// Nobody asks for anything more in this round.
+    pub(crate) fn stop_life(&self) {
+        self.life.borrow_mut().is_on = false;
+    }
+
+    /// Spare volumes go on, if there are any.
+    pub(crate) fn live(&self) -> Result<(), Violation> {
+        let mut life = self.life.borrow_mut();
+        if life.is_on || life.is_begun {
+            let is_ahead = self.faults.iter().any(|(f, n)| f == Fault::WallJump && n > 0);
+            life.history.may_age = is_ahead;
+            life.go_on(&self.cluster, self.object_bytes());
+        }
+        match &life.wrong {
+            Some(what) => Err(Violation::Record(what.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// The largest object that a volume may have.
+    fn object_bytes(&self) -> u64 {
+        self.plan.limits.creation.object_sectors.saturating_mul(base::SECTOR_SIZE)
+    }
+
     /// Checks the round's spare volume, and has it go for good.
     pub(crate) fn end_life(&mut self) -> Result<(), Violation> {
         if !self.life.borrow().is_begun {
@@ -66,7 +112,7 @@ impl SeedRun {
     fn do_to_spare(&mut self, command: Command) -> bool {
         let host = self.any_host();
         let answer = self.ask(host, command.clone());
-        let deed = Deed::Command(command);
+        let deed = SpareDeed::Command(command);
         let ending = ending_of(&deed, answer);
         self.life.borrow_mut().note(&self.cluster, &deed, ending);
         ending == Ending::Done
@@ -118,28 +164,30 @@ impl SeedRun {
         volume.name.starts_with(PREFIX) && usize::from(volume.ftt) + 1 > self.places()
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> SparePlace {
         self.life.borrow().history.last.place.clone()
     }
 
     /// Whether there is no spare volume that was deleted and can be brought back.
     fn is_back(&mut self) -> bool {
-        let Place::Trashed(volume) = self.place() else { return true };
+        let SparePlace::Trashed(volume) = self.place() else { return true };
         self.do_to_spare(Command::VolumeUndelete { volume, name: None })
     }
 
     /// Whether there is no spare volume.
     fn is_gone(&mut self) -> bool {
         match self.place() {
-            Place::Unmade | Place::Gone => true,
-            Place::There(name) => self.do_to_spare(Command::VolumeDelete { name, for_good: true }),
-            Place::Trashed(volume) => self.do_to_spare(Command::VolumePurge { volume }),
+            SparePlace::Unmade | SparePlace::Gone => true,
+            SparePlace::There(name) => {
+                self.do_to_spare(Command::VolumeDelete { name, for_good: true })
+            }
+            SparePlace::Trashed(volume) => self.do_to_spare(Command::VolumePurge { volume }),
         }
     }
 
     /// Reads what was written, and what was not, through every host.
     fn check_blocks(&mut self) -> Result<(), Violation> {
-        let Place::There(name) = self.place() else { return Ok(()) };
+        let SparePlace::There(name) = self.place() else { return Ok(()) };
         let bytes = self.life.borrow().history.last.bytes;
         for index in 0..self.cluster.machines.len() {
             let mut found = None;
