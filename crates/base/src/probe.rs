@@ -229,6 +229,18 @@ crate::named! {
         Rebalanced = "rebalanced",
         /// A volume was larger than when its clients began.
         VolumeGrown = "volume-grown",
+        /// A spare volume was made.
+        SpareMade = "spare-made",
+        /// One was made with fewer copies than it is to have.
+        SpareForced = "spare-forced",
+        /// One got another name.
+        SpareRenamed = "spare-renamed",
+        /// One was deleted and brought back.
+        SpareBroughtBack = "spare-brought-back",
+        /// What was to be done to one had no answer that says whether it was done.
+        SpareUnanswered = "spare-unanswered",
+        /// Nothing was left of a round's spare volumes.
+        SpareEnded = "spare-ended",
         /// Both hosts of a machine went down at once.
         MachineDown = "machine-down",
         /// Pieces of one request waited because as many as allowed were under way.

@@ -4,6 +4,7 @@
 
 use crate::cluster::Cluster;
 use crate::fault::Counts;
+use crate::life::Life;
 use crate::liveness::{LOOK, Liveness};
 use crate::log::LogWatch as Log;
 use crate::mirrors;
@@ -143,6 +144,8 @@ pub(crate) struct SeedRun {
     rest: rest::Baseline,
     pub(crate) log: Log,
     pub(crate) liveness: Liveness,
+    /// Of spare volumes.
+    pub(crate) life: RefCell<Life>,
     /// Whether the run is over because it could go on only by an operator's decision.
     pub(crate) is_over: bool,
 }
@@ -180,6 +183,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
         rest: rest::Baseline::new(hosts),
         log,
         liveness: Liveness::new(&plan),
+        life: RefCell::new(Life::new(plan.seed)),
         is_over: false,
         plan,
     };
@@ -243,7 +247,9 @@ impl SeedRun {
         }
         self.grow_at_begin();
         self.let_copies_move();
+        self.begin_life(&round);
         self.tell(round.story)?;
+        self.stop_life();
         if self.is_over {
             return Ok(());
         }
@@ -264,6 +270,7 @@ impl SeedRun {
         self.wait("volumes whole at rest", |run| run.is_whole())?;
         self.wait("copies where they are to be", |run| run.is_settled())?;
         self.healed_in = self.healed_in.max(self.cluster.world.now().since(healed_at));
+        self.end_life()?;
         self.read_everything()?;
         self.run_for(rest::SETTLE)?; // what was found bad is repaired behind the read
         if !self.is_whole() {
@@ -315,6 +322,7 @@ impl SeedRun {
             self.liveness
                 .look(&self.plan, &self.cluster, &self.shared, |host| self.is_excused(host))
                 .map_err(Violation::Stalled)?;
+            self.live()?;
             left -= step;
             if is_done || left.is_zero() {
                 return Ok(());

@@ -87,7 +87,7 @@ impl SeedRun {
     }
 
     /// How many copies of one object can be apart.
-    fn places(&self) -> usize {
+    pub(crate) fn places(&self) -> usize {
         let all = self.cluster.machines.iter().map(|machine| HostId(machine.number));
         self.apart(&self.domains(), all)
     }

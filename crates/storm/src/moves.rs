@@ -276,6 +276,9 @@ impl SeedRun {
     /// Whether every object has as many components as it is to have, all of them active and apart,
     /// and what was taken out is deleted.
     pub(crate) fn is_settled(&self) -> bool {
+        if !self.is_spare_settled() {
+            return false;
+        }
         let volumes = self.plan.volumes.iter().enumerate();
         volumes.into_iter().all(|(at, volume)| {
             let records = self.cluster.records.all_objects(&VolumePlan::name(at));

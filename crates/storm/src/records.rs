@@ -92,6 +92,12 @@ impl Records {
         ids.iter().map(|id| objects.get(id).cloned()).collect()
     }
 
+    /// The present record of an object.
+    #[must_use]
+    pub fn of_id(&self, id: ObjectId) -> Option<ObjectRecord> {
+        self.objects.borrow().get(&id).cloned()
+    }
+
     /// The present records of all objects.
     #[must_use]
     pub fn all(&self) -> Vec<ObjectRecord> {

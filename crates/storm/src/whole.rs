@@ -23,13 +23,14 @@ impl SeedRun {
                 let unwell: Vec<_> = groups.filter(|group| !is_well(group)).collect();
                 let hosts = status.hosts.iter().filter(|host| host.state != HostState::Up);
                 let away: Vec<_> = hosts.map(|host| &host.name).collect();
-                let volumes = status.volumes.iter().filter(|one| one.health != Health::Green);
-                let reduced: Vec<_> = volumes.map(|one| (&one.name, &one.components)).collect();
+                let volumes = status.volumes.iter().filter(|one| !self.is_never_whole(one));
+                let reduced = volumes.filter(|one| one.health != Health::Green);
+                let reduced: Vec<_> = reduced.map(|one| (&one.name, &one.components)).collect();
                 let host = index + 1;
                 tracing::debug!(host, ?health, ?alarms, ?unwell, ?away, ?reduced, "asked");
                 health != Health::Red
                     && unwell.is_empty()
-                    && status.volumes.iter().all(|volume| volume.health == Health::Green)
+                    && reduced.is_empty()
                     && status.hosts.iter().all(|host| host.state == HostState::Up)
             })
         })
