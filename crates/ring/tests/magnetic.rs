@@ -147,11 +147,12 @@ fn what_is_held_back_ends_once_also_when_cancelled_closed_or_dropped() {
     for token in 0..20 {
         slow.read(token, (1 + token * 7 % 20) << 20);
     }
-    slow.driver.park(Some(Instant(0)), &mut Vec::new());
+    let mut done = Vec::new();
+    slow.driver.park(Some(Instant(0)), &mut done); // on a busy machine some have ended by now
     (0..10).for_each(|token| slow.driver.cancel(Token(token)));
     slow.driver.submit(Token(50), Op::CloseDisk { disk: slow.disk });
     slow.read(51, 0);
-    let mut done = slow.wait(22);
+    done.append(&mut slow.wait(22 - done.len()));
     done.sort_by_key(|end| end.token);
     assert_eq!(done.len(), 22);
     assert!(done.iter().filter(|end| end.token.0 < 50).all(|end| end.buf.is_some()));
