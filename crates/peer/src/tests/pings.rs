@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links at rest in a large cluster: pinged rarely, and as quick as others once they are used.
+//! Who is silent is noticed: on a link in use soon, and on one at rest once it is used.
 
 use super::*;
 
@@ -22,6 +22,35 @@ fn resting_pair(seed: u64) -> (World, Node, Node) {
     (world, a, b)
 }
 
+/// A call to a host that was cut off ends with its link, after about two seconds.
+fn assert_soon_reset(world: &World, a: &Node, seed: u64) {
+    let env = world.env(a.key).expect("it runs");
+    let (tasks, start) = (TaskSet::default(), env.now());
+    let call = follow(&env, &tasks, a.peers().call(HostId(2), write(&env, 1, 8)));
+    assert!(world.run_until(MINUTE, || call.borrow().is_some()));
+    assert_eq!(error(&call), Some(PeerError::Reset));
+    let after = call.borrow().as_ref().map(|(_, at)| at.since(start)).unwrap_or_default();
+    assert!(after > Duration::from_millis(1200), "seed {seed}: {after:?}");
+    assert!(after < Duration::from_millis(2400), "seed {seed}: {after:?}");
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_noticed_after_two_seconds() {
+    for seed in 0..10 {
+        let (world, a, b) = pair(seed);
+        world.run_for(Duration::from_secs(seed));
+        b.mode.set(Mode::Hold);
+        world.partition(a.key, b.key, true);
+        assert_soon_reset(&world, &a, seed);
+        assert!(a.peers().stats().silent >= 1);
+        world.run_for(Duration::from_secs(7));
+        world.heal_all();
+        let back = || a.is_up(2) && b.is_up(1);
+        assert!(world.run_until(Duration::from_secs(4), back), "seed {seed}");
+        assert!(b.seen.borrow().is_empty(), "seed {seed}: a dead link's request came late");
+    }
+}
+
 #[test]
 fn links_at_rest_live_and_cost_little() {
     let (world, a, b) = resting_pair(1);
@@ -42,14 +71,7 @@ fn who_uses_a_link_that_was_at_rest_learns_soon_that_it_is_dead() {
         world.partition(a.key, b.key, true);
         world.run_for(Duration::from_secs(7));
         assert!(a.is_up(2), "seed {seed}: nobody missed anything so far");
-        let env = world.env(a.key).expect("it runs");
-        let (peers, tasks, start) = (a.peers(), TaskSet::default(), env.now());
-        let call = follow(&env, &tasks, peers.call(HostId(2), write(&env, 1, 8)));
-        assert!(world.run_until(MINUTE, || call.borrow().is_some()));
-        assert_eq!(error(&call), Some(PeerError::Reset));
-        let after = call.borrow().as_ref().map(|(_, at)| at.since(start)).unwrap_or_default();
-        assert!(after > Duration::from_millis(1200), "seed {seed}: {after:?}");
-        assert!(after < Duration::from_millis(2400), "seed {seed}: {after:?}");
+        assert_soon_reset(&world, &a, seed);
     }
 }
 
