@@ -12,13 +12,14 @@
 //!    finds a guard, and the volumes were read later: the volume never comes.
 //! 4. A directory that was lost or that holds an undecodable volume record deletes nothing.
 
+use crate::care::trash::hosts_of;
 use crate::cluster::guard::guard_key;
 use crate::cluster::membership;
 use crate::cluster::view::View;
-use base::{Instant, Map, VolumeId};
+use base::{HostId, Instant, Map, Set, VolumeId};
 use directory::{
-    Directory, DirectoryError, Expect, OBJECT_PREFIX, ObjectRecord, Transaction, VOLUME_PREFIX,
-    VolumeRecord,
+    DeletedRecord, Directory, DirectoryError, Entry, Expect, OBJECT_PREFIX, ObjectRecord,
+    Transaction, VOLUME_PREFIX, VolumeRecord, deleted_key,
 };
 use env::Env;
 use std::time::Duration;
@@ -85,12 +86,37 @@ async fn collect(
         for (key, entry) in part {
             transaction = transaction.expect(key, Expect::Revision(entry.revision)).delete(key);
         }
+        let entries = part.iter().map(|(_, entry)| entry);
+        let transaction = name_hosts(directory, volume, entries, transaction).await?;
         if !directory.transact(transaction).await?.succeeded {
             return Ok(count); // something changed meanwhile: the next round looks again
         }
         count += part.len();
     }
     Ok(count)
+}
+
+/// Where a record says that the volume was deleted, it comes to name each host that may have
+/// something of these objects: one that got a copy after the volume went is not named yet. The
+/// objects of a creation that failed have no such record and get none: a directory that was set
+/// back to the middle of a creation does not know how it ended.
+async fn name_hosts(
+    directory: &Directory,
+    volume: VolumeId,
+    objects: impl Iterator<Item = &Entry>,
+    transaction: Transaction,
+) -> Result<Transaction, DirectoryError> {
+    let key = deleted_key(volume);
+    let Some(entry) = directory.get(&key).await? else { return Ok(transaction) };
+    let Ok(record) = DeletedRecord::decode(&entry.value) else { return Ok(transaction) };
+    let objects = objects.filter_map(|entry| ObjectRecord::decode(&entry.value).ok());
+    let hosts: Set<HostId> = objects.flat_map(|object| hosts_of(&object)).collect();
+    if hosts.iter().all(|host| record.hosts.contains(host)) {
+        return Ok(transaction);
+    }
+    let hosts = hosts.into_iter().chain(record.hosts.iter().copied()).collect::<Set<_>>();
+    let record = DeletedRecord { hosts: hosts.into_iter().collect(), ..record };
+    Ok(transaction.expect(&key, Expect::Revision(entry.revision)).put(key, record.encode()))
 }
 
 #[cfg(test)]
@@ -169,6 +195,38 @@ mod tests {
             let late = Transaction::new().expect(guard_key(VOLUME), Expect::Present);
             let late = directory.transact(late).await.expect("it answers");
             assert!(!late.succeeded, "the guard is gone");
+        });
+    }
+
+    #[test]
+    fn a_host_that_got_a_copy_after_the_volume_went_is_told_to_delete_it() {
+        with_directory(|_, directory| async move {
+            littered(&directory).await;
+            let mut late = object(150, VOLUME);
+            late.components.push(component(1150, 4, ComponentState::Active));
+            let record = DeletedRecord {
+                id: VOLUME,
+                name: "v9".to_owned(),
+                hosts: vec![HostId(1), HostId(7)],
+                objects: (1..=200).map(ObjectId).collect(),
+            };
+            let put_all = Transaction::new().put(object_key(late.id), late.encode());
+            put(&directory, put_all.put(deleted_key(VOLUME), record.encode())).await;
+            assert_eq!(collect(&directory, CLUSTER, VOLUME).await, Ok(200));
+            let entry = directory.get(&deleted_key(VOLUME)).await.expect("it answers");
+            let now = DeletedRecord::decode(&entry.expect("it is there").value).expect("it is one");
+            let hosts = vec![HostId(1), HostId(4), HostId(7)];
+            assert_eq!(now, DeletedRecord { hosts, ..record });
+        });
+    }
+
+    #[test]
+    fn what_a_creation_left_behind_is_not_named_for_deletion() {
+        with_directory(|_, directory| async move {
+            littered(&directory).await;
+            assert_eq!(collect(&directory, CLUSTER, VOLUME).await, Ok(200));
+            let entry = directory.get(&deleted_key(VOLUME)).await.expect("it answers");
+            assert_eq!(entry, None);
         });
     }
 

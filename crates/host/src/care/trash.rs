@@ -12,14 +12,14 @@ use crate::cluster::view::View;
 use crate::storage::Storage;
 use base::{HostId, ObjectId, Set};
 use directory::{
-    DeletedRecord, Directory, Expect, ObjectRecord, Transaction, VolumeRecord, deleted_key,
-    object_key, volume_key,
+    DeletedRecord, Directory, DirectoryError, Expect, ObjectRecord, Transaction, VolumeRecord,
+    deleted_key, object_key, volume_key,
 };
 use diskgroup::DiskGroup;
 use env::Env;
 use object::FREE_CHUNKS_RESERVE;
 use std::time::Duration;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 /// Time between two looks.
 const ROUND: Duration = Duration::from_secs(5);
@@ -124,15 +124,12 @@ impl Trash {
         if VolumeRecord::decode(&entry.value).ok().as_ref() != Some(volume) {
             return Some(false); // it was brought back meanwhile
         }
-        let going = Deletion::of(&self.view, volume, entry.revision, self.at_once);
-        if !self.directory.transact(going.first).await.ok()?.succeeded {
+        let (known, at_once) = ((volume, entry.revision), self.at_once);
+        let going = Deletion::read(&self.directory, &self.view, known, at_once).await.ok()?;
+        if !self.directory.transact(going.first.clone()).await.ok()?.succeeded {
             return Some(false);
         }
-        for rest in going.rest {
-            if self.directory.transact(rest).await.is_err() {
-                break; // `leftovers` deletes them
-            }
-        }
+        going.rest(&self.directory).await;
         Some(true)
     }
 }
@@ -149,27 +146,61 @@ enum Why {
     Space,
 }
 
-/// What deletes a volume for good.
+/// What deletes a volume for good, as its records were read.
 pub(crate) struct Deletion {
-    /// The volume is gone with this one.
+    /// The volume is gone with this one. It fails where the volume's record or one of its objects'
+    /// changed meanwhile, as when a copy was added elsewhere.
     pub(crate) first: Transaction,
-    /// What is left of its objects. Where these do not land, `leftovers` deletes them.
-    pub(crate) rest: Vec<Transaction>,
+    rest: Vec<Transaction>,
 }
 
 impl Deletion {
     /// For a volume whose record has this revision, with `at_once` objects in each transaction.
-    pub(crate) fn of(view: &View, volume: &VolumeRecord, revision: u64, at_once: usize) -> Self {
-        let key = volume_key(&volume.name);
-        let mut parts = volume.objects.chunks(at_once).map(deletion);
-        let first = parts.next().unwrap_or_default();
+    /// The directory is asked for the objects, for a view may not know yet of a copy that was just
+    /// added: its host would not be named, and would keep it.
+    pub(crate) async fn read(
+        directory: &Directory,
+        view: &View,
+        (volume, revision): (&VolumeRecord, u64),
+        at_once: usize,
+    ) -> Result<Self, DirectoryError> {
+        let mut entries = Vec::with_capacity(volume.objects.len());
+        for id in &volume.objects {
+            let key = object_key(*id);
+            let entry = directory.get(&key).await?;
+            entries.push((key, entry));
+        }
+        let mut parts = entries.chunks(at_once).map(|part| {
+            part.iter().fold(Transaction::new(), |transaction, (key, entry)| {
+                let revision = entry.as_ref().map(|entry| entry.revision);
+                let expect = revision.map_or(Expect::Absent, Expect::Revision);
+                transaction.expect(key, expect).delete(key)
+            })
+        });
+        let (key, first) = (volume_key(&volume.name), parts.next().unwrap_or_default());
         let first = first.expect(key.clone(), Expect::Revision(revision)).delete(key);
+        let known = entries.iter().map(|(_, entry)| {
+            entry.as_ref().and_then(|entry| ObjectRecord::decode(&entry.value).ok())
+        });
         // Hosts delete what this record names, and nothing else.
-        let first = match tombstone(view, volume) {
+        let first = match tombstone(view, volume, known.collect()) {
             Some(record) => first.put(deleted_key(volume.id), record.encode()),
             None => first,
         };
-        Self { first, rest: parts.collect() }
+        Ok(Self { first, rest: parts.collect() })
+    }
+
+    /// Deletes what is left of the objects once the first transaction landed. What does not land
+    /// `leftovers` deletes, and names the hosts that this one did not know of.
+    pub(crate) async fn rest(self, directory: &Directory) {
+        for rest in self.rest {
+            base::hit(base::Probe::SecondTransaction);
+            match directory.transact(rest).await {
+                Ok(done) if done.succeeded => {}
+                Ok(_) => debug!("objects of a deleted volume changed meanwhile, and go later"),
+                Err(error) => warn!(%error, "objects of a deleted volume go later"),
+            }
+        }
     }
 }
 
@@ -180,13 +211,16 @@ pub(crate) fn deletion(objects: &[ObjectId]) -> Transaction {
 }
 
 /// What a volume's deletion leaves in the directory: the hosts that may have something of it.
-/// `None` where no host has anything.
-fn tombstone(view: &View, volume: &VolumeRecord) -> Option<DeletedRecord> {
-    let known: Vec<ObjectRecord> =
-        volume.objects.iter().filter_map(|id| view.object(*id)).collect();
-    let hosts: Set<HostId> = match known.len() < volume.objects.len() {
-        true => view.hosts().iter().map(|host| host.id).collect(),
-        false => known.iter().flat_map(hosts_of).collect(),
+/// `None` where no host has anything. `known` has a record of each object, or none that can be
+/// read: any host may have something of that one.
+fn tombstone(
+    view: &View,
+    volume: &VolumeRecord,
+    known: Option<Vec<ObjectRecord>>,
+) -> Option<DeletedRecord> {
+    let hosts: Set<HostId> = match known {
+        None => view.hosts().iter().map(|host| host.id).collect(),
+        Some(known) => known.iter().flat_map(hosts_of).collect(),
     };
     let (id, name, objects) = (volume.id, volume.name.clone(), volume.objects.clone());
     let hosts: Vec<HostId> = hosts.into_iter().collect();
@@ -194,7 +228,7 @@ fn tombstone(view: &View, volume: &VolumeRecord) -> Option<DeletedRecord> {
 }
 
 /// Hosts that have a component of the object, or are to delete one.
-fn hosts_of(object: &ObjectRecord) -> Vec<HostId> {
+pub(crate) fn hosts_of(object: &ObjectRecord) -> Vec<HostId> {
     let removed = object.removed.iter().map(|removed| removed.host);
     object.components.iter().map(|component| component.host).chain(removed).collect()
 }
@@ -204,50 +238,134 @@ mod tests {
     use super::*;
     use crate::simulated::{component, object, with_directory};
     use base::VolumeId;
-    use directory::{ComponentState, Connections, Trashed, trash_name};
+    use directory::{
+        ComponentRecord, ComponentState, Connections, Entry, HostRecord, OBJECT_SECTORS_MAX,
+        Trashed, host_key, trash_name,
+    };
+
+    const VOLUME: VolumeId = VolumeId(9);
+
+    fn copy_on(host: u32) -> ComponentRecord {
+        component(u64::from(host), host, ComponentState::Active)
+    }
+
+    fn trashed(objects: &[ObjectRecord]) -> VolumeRecord {
+        VolumeRecord {
+            id: VOLUME,
+            name: trash_name(VOLUME),
+            size_bytes: objects.iter().map(|one| one.sectors * base::SECTOR_SIZE).sum(),
+            ftt: 0,
+            reserve_percent: 0,
+            stripe_width: 1,
+            connections: Connections::Shared,
+            policy: None,
+            labels: directory::Labels::new(),
+            trashed: Some(Trashed { name: "db".to_owned(), since: 1 }),
+            runs: Vec::new(),
+            objects: objects.iter().map(|one| one.id).collect(),
+        }
+    }
+
+    async fn send(directory: &Directory, transaction: Transaction) -> bool {
+        directory.transact(transaction).await.expect("a directory takes it").succeeded
+    }
+
+    async fn get(directory: &Directory, key: &str) -> Option<Entry> {
+        directory.get(key).await.expect("it answers")
+    }
+
+    /// The hosts that are to delete something of the volume.
+    async fn named(directory: &Directory) -> Option<Vec<u32>> {
+        let entry = get(directory, &deleted_key(VOLUME)).await?;
+        let record = DeletedRecord::decode(&entry.value).expect("it can be read");
+        Some(record.hosts.iter().map(|host| host.0).collect())
+    }
+
+    /// Writes the records of a deleted volume, and reads what deletes it for good, `at_once`
+    /// objects at a time.
+    async fn going(directory: &Directory, objects: &[ObjectRecord], at_once: usize) -> Deletion {
+        let volume = trashed(objects);
+        let key = volume_key(&volume.name);
+        let put = Transaction::new().put(&key, volume.encode());
+        let put = objects.iter().fold(put, |put, one| put.put(object_key(one.id), one.encode()));
+        assert!(send(directory, put).await);
+        let revision = get(directory, &key).await.expect("it is there").revision;
+        let view = View::default();
+        let read = Deletion::read(directory, &view, (&volume, revision), at_once).await;
+        read.expect("it answers")
+    }
 
     #[test]
     fn a_volume_that_was_brought_back_meanwhile_stays() {
         with_directory(|_, directory| async move {
-            let id = VolumeId(9);
-            let copies = vec![component(1, 1, ComponentState::Active)];
-            let object = object(1, id, copies);
-            let trashed = VolumeRecord {
-                id,
-                name: trash_name(id),
-                size_bytes: object.sectors * base::SECTOR_SIZE,
-                ftt: 0,
-                reserve_percent: 0,
-                stripe_width: 1,
-                connections: Connections::Shared,
-                policy: None,
-                labels: directory::Labels::new(),
-                trashed: Some(Trashed { name: "db".to_owned(), since: 1 }),
-                runs: Vec::new(),
-                objects: vec![object.id],
-            };
-            let send = async |transaction| {
-                let sent = directory.transact(transaction).await;
-                sent.expect("a directory takes it").succeeded
-            };
-            let get = async |key: String| directory.get(&key).await.expect("it answers");
+            let object = object(1, VOLUME, vec![copy_on(1)]);
+            let trashed = trashed(std::slice::from_ref(&object));
+            let before = going(&directory, std::slice::from_ref(&object), 96).await;
             let key = volume_key(&trashed.name);
-            let put = Transaction::new().put(key.clone(), trashed.encode());
-            assert!(send(put.put(object_key(object.id), object.encode())).await);
-            let entry = get(key.clone()).await.expect("it is there");
-            let going = || Deletion::of(&View::default(), &trashed, entry.revision, 96).first;
             let back = VolumeRecord { name: "db".to_owned(), trashed: None, ..trashed.clone() };
             let undelete =
                 Transaction::new().delete(key.clone()).put(volume_key("db"), back.encode());
-            assert!(send(undelete).await);
-            assert!(!send(going()).await, "it is in use again");
-            assert!(get(object_key(object.id)).await.is_some());
-            assert!(get(deleted_key(id)).await.is_none(), "no host is told to delete anything");
+            assert!(send(&directory, undelete).await);
+            assert!(!send(&directory, before.first.clone()).await, "it is in use again");
+            assert!(get(&directory, &object_key(object.id)).await.is_some());
+            assert_eq!(named(&directory).await, None, "no host is told to delete anything");
             // Deleted once more: what was decided about it before does not hold.
             let again = Transaction::new().delete(volume_key("db")).put(key, trashed.encode());
-            assert!(send(again).await);
-            assert!(!send(going()).await);
-            assert!(get(object_key(object.id)).await.is_some());
+            assert!(send(&directory, again).await);
+            assert!(!send(&directory, before.first).await);
+            assert!(get(&directory, &object_key(object.id)).await.is_some());
         });
+    }
+
+    #[test]
+    fn a_host_that_got_a_copy_meanwhile_is_told_to_delete_it() {
+        with_directory(|_, directory| async move {
+            let object = object(1, VOLUME, vec![copy_on(1)]);
+            let before = going(&directory, std::slice::from_ref(&object), 96).await;
+            let more = ObjectRecord { components: vec![copy_on(1), copy_on(2)], ..object };
+            let added = Transaction::new().put(object_key(more.id), more.encode());
+            assert!(send(&directory, added).await);
+            assert!(!send(&directory, before.first).await, "host 2 would not be named");
+            let now = going(&directory, &[more], 96).await;
+            assert!(send(&directory, now.first).await);
+            assert_eq!(named(&directory).await, Some(vec![1, 2]));
+        });
+    }
+
+    #[test]
+    fn objects_that_change_after_the_volume_went_stay_for_leftovers() {
+        with_directory(|_, directory| async move {
+            let mut objects = [1, 2, 3].map(|id| object(id, VOLUME, vec![copy_on(1)]));
+            objects[0].sectors = OBJECT_SECTORS_MAX;
+            objects[1].sectors = OBJECT_SECTORS_MAX;
+            let deletion = going(&directory, &objects, 1).await;
+            assert!(send(&directory, deletion.first.clone()).await);
+            let mut more = objects[1].clone();
+            more.components.push(copy_on(2));
+            let key = object_key(more.id);
+            assert!(send(&directory, Transaction::new().put(&key, more.encode())).await);
+            deletion.rest(&directory).await;
+            assert!(get(&directory, &key).await.is_some(), "host 2 is not named");
+            assert!(get(&directory, &object_key(objects[2].id)).await.is_none());
+            assert_eq!(named(&directory).await, Some(vec![1]));
+        });
+    }
+
+    #[test]
+    fn any_host_may_have_something_of_an_object_without_a_record() {
+        let volume = trashed(&[object(1, VOLUME, vec![copy_on(1)])]);
+        let view = View::default();
+        let there = HostRecord {
+            id: HostId(3),
+            name: "c".to_owned(),
+            peer_address: "tcp:10.0.0.3:7070".to_owned(),
+            nbd_uri: String::new(),
+            groups: Vec::new(),
+            machine: None,
+        };
+        let entry = Entry { value: there.encode(), revision: 1 };
+        view.reset(&[(host_key(there.id), entry)]);
+        let record = tombstone(&view, &volume, None).expect("host 3 is named");
+        assert_eq!(record.hosts, vec![HostId(3)]);
     }
 }

@@ -8,7 +8,10 @@ use crate::operations::{Operations, Outcome, failed, usage};
 use base::VolumeId;
 use directory::{Entry, Trashed, VolumeRecord, trash_name};
 use operator::{CommandFailure, TrashedReport, VolumeReport};
-use tracing::warn;
+
+/// How often a deletion is tried anew because objects of the volume changed meanwhile, as when
+/// copies of it move.
+const RACES_MAX: u32 = 8;
 
 impl Operations {
     /// Deletes a volume. With `for_good` its data goes at once, else it can be brought back.
@@ -106,31 +109,36 @@ impl Operations {
 
     async fn delete_for_good(&self, volume: &VolumeRecord, revision: u64) -> Outcome<()> {
         let (key, until) = (directory::volume_key(&volume.name), self.env.now() + DECIDE_MAX);
-        let name = said_name(volume);
+        let (name, known) = (said_name(volume), (volume, revision));
         let at_once = self.creation.transaction_objects;
-        let going = Deletion::of(&self.view, volume, revision, at_once);
         // A volume of that name that is another one was made after this one went.
         let landed = |entry: Option<&Entry>| {
             let there = entry.map(|entry| VolumeRecord::decode(&entry.value));
             there.is_none_or(|there| there.is_ok_and(|there| there.id != volume.id))
         };
-        match decide(&self.env, &self.directory, &going.first, &key, landed, until).await {
-            Ok(true) => {}
-            Ok(false) => return Err(changed(name)),
-            Err(Undecided::Away(error)) => return Err(directory_away(error)),
-            Err(Undecided::Unknown) => {
-                return Err(unknown(&format!("volume '{name}' was deleted")));
+        for _ in 0..RACES_MAX {
+            let read = Deletion::read(&self.directory, &self.view, known, at_once).await;
+            let going = read.map_err(directory_away)?;
+            match decide(&self.env, &self.directory, &going.first, &key, landed, until).await {
+                Ok(true) => {
+                    // The volume is gone from here on.
+                    going.rest(&self.directory).await;
+                    self.until_gone(volume).await;
+                    return Ok(());
+                }
+                Ok(false) => {}
+                Err(Undecided::Away(error)) => return Err(directory_away(error)),
+                Err(Undecided::Unknown) => {
+                    return Err(unknown(&format!("volume '{name}' was deleted")));
+                }
+            }
+            // Its own record may have changed, or only one of its objects'.
+            let entry = self.directory.get(&key).await.map_err(directory_away)?;
+            if entry.is_none_or(|entry| entry.revision != revision) {
+                break;
             }
         }
-        // The volume is gone from here on. Objects that stay behind are deleted by `leftovers`.
-        for rest in going.rest {
-            base::hit(base::Probe::SecondTransaction);
-            if let Err(error) = self.directory.transact(rest).await {
-                warn!(volume = name, %error, "objects of a deleted volume go later");
-            }
-        }
-        self.until_gone(volume).await;
-        Ok(())
+        Err(changed(name))
     }
 }
 
