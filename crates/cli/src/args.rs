@@ -462,6 +462,17 @@ pub enum ClusterCommand {
     /// Change a setting of the cluster
     #[command(subcommand, arg_required_else_help = true)]
     Set(SetCommand),
+    /// Let the cluster use what came with the release that all of its hosts have by now
+    #[command(after_help = "Examples:
+  gabion cluster upgrade --check           what each host knows, and what it would come to
+  gabion cluster upgrade
+Start the hosts with the new release first, one after the other ('gabion host maintenance'). Until
+the cluster is upgraded each of them can go back to the release before; after it none can.")]
+    Upgrade {
+        /// Only tell what it would come to
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 #[derive(Args, Debug)]

@@ -10,6 +10,7 @@ use crate::output::say;
 use crate::resync;
 use crate::scrub::time;
 use crate::target::TargetHost;
+use crate::upgrade;
 use anyhow::Result;
 use base::format_size;
 use operator::{Health, HostReport, HostState, StatusReport, VolumeReport};
@@ -36,6 +37,7 @@ pub fn show_status(report: &StatusReport) {
         say!("ALARM: {alarm}\n");
     }
     hosts::table(&report.hosts, report);
+    upgrade::say_levels(report);
     if let Some(line) = resync::summary(&report.resyncs) {
         say!("\n{line} (gabion resync list)");
     }

@@ -10,6 +10,7 @@ use crate::memory;
 use crate::output::{self, say};
 use crate::scrub::{self, time};
 use crate::target::{TargetHost, any_host};
+use crate::upgrade;
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
@@ -124,7 +125,10 @@ pub fn remove(cli: &Cli, host: &str, lost: bool, yes: bool) -> Result<()> {
 /// `gabion host list`.
 pub fn list(cli: &Cli) -> Result<()> {
     let report = gather(&TargetHost::find(cli)?)?;
-    output::print(cli.output, &report.hosts, |hosts| table(hosts, &report))
+    output::print(cli.output, &report.hosts, |hosts| {
+        table(hosts, &report);
+        upgrade::say_levels(&report);
+    })
 }
 
 /// `gabion host show`.

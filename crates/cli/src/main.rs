@@ -63,6 +63,7 @@ mod resync;
 mod scrub;
 mod shards;
 mod target;
+mod upgrade;
 mod volume;
 mod watch;
 mod wear;
@@ -220,6 +221,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Cluster(ClusterCommand::Recover) => directory::recover(cli),
         GabionCommand::Cluster(ClusterCommand::Show) => repair::settings(cli),
         GabionCommand::Cluster(ClusterCommand::Set(command)) => repair::set(cli, command),
+        GabionCommand::Cluster(ClusterCommand::Upgrade { check }) => upgrade::upgrade(cli, *check),
         GabionCommand::Repair(command) => repair::repair(cli, command),
         GabionCommand::Resync(command) => resync::resync(cli, command),
         GabionCommand::Directory(command) => directory::directory(cli, command),

@@ -67,6 +67,7 @@ pub fn settings(cli: &Cli) -> Result<()> {
         }
         say!("rebalance        {}", if report.rebalances { "on" } else { "off" });
         say!("rebuild-reserve  {}", if report.rebuild_reserve { "on" } else { "off" });
+        say!("level            {}", report.level);
         match &report.not_rebuilt {
             None => say!("what is on any one host could be made again on the others"),
             Some(why) => say!("a lost host could not be made again on the others: {why}"),

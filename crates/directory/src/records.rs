@@ -14,6 +14,7 @@ mod keys;
 mod kind;
 mod labels;
 mod layout;
+mod level;
 mod limits;
 mod maintenance;
 mod orphan;
@@ -46,6 +47,7 @@ pub use layout::{
     OBJECT_SECTORS_MAX, OBJECTS_MAX, ObjectRun, STRIPE_UNIT_SECTORS, STRIPE_WIDTH_MAX, SectorPlace,
     StripeSet, VolumeLayout, object_count, object_sectors,
 };
+pub use level::{FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, Level};
 pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
 pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord};
 pub use orphan::{About, Missing, OrphanRecord};
@@ -111,6 +113,8 @@ pub struct ClusterRecord {
     pub name: String,
     /// The kind of all its disk groups, chosen when the cluster is created.
     pub kind: ClusterKind,
+    /// What all of its hosts know: nothing newer is used.
+    pub level: Level,
 }
 
 /// Seconds that a copy may be away before it is made again on another host, by default: an hour,
@@ -187,6 +191,8 @@ pub struct AliveRecord {
     pub incarnation: Incarnation,
     /// Bytes free on its disk groups when it was written; a hint for placement.
     pub free_bytes: u64,
+    /// What its release knows.
+    pub level: Level,
 }
 
 /// One volume, at [`volume_key`].

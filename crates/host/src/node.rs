@@ -13,6 +13,7 @@ use crate::care::repair::Repairs;
 use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
 use crate::care::trash::Trash;
 use crate::care::{describe, latency, leftovers, reserves};
+use crate::cluster::membership::OwnCluster;
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
 use crate::cluster::{alive, membership};
@@ -24,7 +25,7 @@ use crate::start_error::StartError;
 use crate::storage::hardware::Devices;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use base::{HostId, Incarnation};
-use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId};
+use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId, Level};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
 use env::{Access, Address, Boxed, Env, IoError, Notify, TaskSet};
 use follow::Followers;
@@ -57,6 +58,8 @@ pub struct NodeOptions {
     pub balance: BalanceOptions,
     /// What the machine has.
     pub memory: MachineMemory,
+    /// What its release knows; only tests change it.
+    pub level: Level,
 }
 
 /// Memory of the machine that a host runs on.
@@ -95,6 +98,7 @@ pub struct Node {
     memory: MemoryWatch,
     repairs: Repairs,
     creation: CreationOptions,
+    level: Level,
     keeping: Keeping,
 }
 
@@ -143,7 +147,7 @@ fn group_options(config: &HostConfig, options: &NodeOptions) -> GroupOptions {
 async fn next_run(
     env: &Env,
     directory: &Directory,
-    cluster: (u64, ClusterKind),
+    cluster: OwnCluster,
     me: HostId,
     groups: &[DiskGroup],
 ) -> Result<Incarnation, StartError> {
@@ -195,12 +199,11 @@ impl Node {
         let (budgets, memory) = memory_of(config, options.memory)?;
         let address = parse_address(&config.directory)?;
         let directory = Directory::connect_with(env, address, options.directory);
-        let me = HostId(config.id);
-        let group_options = group_options(config, &options);
+        let (me, group_options) = (HostId(config.id), group_options(config, &options));
         let opened = storage::open_all(env, config, &group_options, &memory).await;
         let disks = disks(&opened)?;
         let record = host_record(config, &disks.open())?;
-        let cluster = (config.cluster, config.kind);
+        let cluster = OwnCluster::of(config, options.level);
         membership::check_cluster(env, &directory, cluster).await?;
         describe::check_history(env, &directory, &disks.open()).await;
         let incarnation = next_run(env, &directory, cluster, me, &disks.open()).await?;
@@ -248,6 +251,7 @@ impl Node {
             memory,
             repairs,
             creation: options.creation,
+            level: options.level,
             keeping: Keeping::of(&config.tuning),
         };
         node.run_background(me, config.cluster, &peers, options.balance);
@@ -373,7 +377,8 @@ impl Node {
         let deletions = Deletions::default();
         let (objects, peers) = (self.objects.clone(), peers.clone());
         let stop = self.stop.clone();
-        let heads = Followers { objects, peers, deletions: deletions.clone(), stop };
+        let level = self.level;
+        let heads = Followers { objects, peers, deletions: deletions.clone(), level, stop };
         let follow = heads.follow(directory.clone(), view.clone(), self.seen.clone(), me.host);
         self.tasks.spawn(env, "directory watch", follow);
         self.tasks.spawn(env, "who answers", self.seen.clone().run());
@@ -390,7 +395,7 @@ impl Node {
         let stay = alive::stay_alive(
             env.clone(),
             directory.clone(),
-            (me.host, me.incarnation),
+            (me.host, me.incarnation, self.level),
             move || storage::room(&storage.groups()),
             move |id| lease.set(Some(id)),
         );

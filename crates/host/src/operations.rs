@@ -28,6 +28,7 @@ mod repair;
 mod resync;
 mod scrub;
 mod status;
+mod upgrade;
 mod volumes;
 
 use crate::care::backups::Backups;
@@ -129,6 +130,7 @@ impl Operations {
             | Command::Rebalance { .. }
             | Command::RebuildReserve { .. }
             | Command::ResyncLimit { .. }) => reply(self.settings_command(command).await),
+            Command::ClusterUpgrade { check } => reply(self.upgrade(check).await),
             Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),
             command @ (Command::MaintenanceCheck { .. }
             | Command::MaintenanceEnter { .. }

@@ -3,8 +3,8 @@
 
 use base::{ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version, VolumeId};
 use directory::{
-    ComponentRecord, ComponentState, Directory, MemoryBackend, ObjectRecord, ServerFaults,
-    serve_with,
+    ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Directory, Level, MemoryBackend,
+    ObjectRecord, ServerFaults, serve_with,
 };
 use env::{Address, Env};
 use sim::{HostKey, World, WorldOptions};
@@ -12,6 +12,12 @@ use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
+
+/// An all-flash cluster of this id.
+pub(crate) fn cluster(id: u64) -> ClusterRecord {
+    let (name, kind) = ("gabion".to_owned(), ClusterKind::AllFlash);
+    ClusterRecord { id, name, kind, level: Level::NEWEST }
+}
 
 /// A component of an object, on a host.
 pub(crate) fn component(id: u64, host: u32, state: ComponentState) -> ComponentRecord {

@@ -3,7 +3,7 @@
 
 use crate::config::ConfigError;
 use crate::config::address::AddressError;
-use directory::RecordError;
+use directory::{Level, RecordError};
 use diskgroup::GroupError;
 use env::IoError;
 use thiserror::Error;
@@ -66,6 +66,17 @@ pub enum StartError {
         found: &'static str,
         /// In the configuration.
         wanted: &'static str,
+    },
+    /// the cluster uses what came with a later release
+    #[error(
+        "the cluster is at level {cluster}, and this release knows what there is up to level \
+         {known}: start the host with the release that the other hosts have"
+    )]
+    OlderRelease {
+        /// In the directory.
+        cluster: Level,
+        /// Of this program.
+        known: Level,
     },
     /// an empty directory
     #[error(

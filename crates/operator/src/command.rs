@@ -231,6 +231,12 @@ pub enum Command {
         /// Whether it is so.
         on: bool,
     },
+    /// Raises the level of the cluster to what the releases of all of its hosts know.
+    ClusterUpgrade {
+        /// Only tell what it would come to.
+        #[serde(default)]
+        check: bool,
+    },
     /// Takes a host that is down out of the cluster.
     HostRemove {
         /// Its name.

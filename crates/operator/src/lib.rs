@@ -21,12 +21,12 @@ pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComplianceReport, ComplianceState,
     ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, DomainReport, DomainsReport,
-    EffectReport, Follower, GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState,
-    LatencyReport, LayoutReport, LimitedReport, MaintenanceReport, MemoryPart, MemoryReport,
-    MemoryUse, MoveReport, MovedCopy, NotFollowing, NotRepaired, OrphanReport, PlaceKind,
-    PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
+    EffectReport, Follower, GroupDetail, GroupReport, Health, HeldReport, HostLevel, HostReport,
+    HostState, LatencyReport, LayoutReport, LimitedReport, MaintenanceReport, MemoryPart,
+    MemoryReport, MemoryUse, MoveReport, MovedCopy, NotFollowing, NotRepaired, OrphanReport,
+    PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
     ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
     ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StalePart,
-    StaleReport, StatusReport, TrashedReport, TurnsReport, VolumePolicy, VolumeReport,
-    VolumeWithoutHost, WritesReport, by_host, seconds_left, shards_of,
+    StaleReport, StatusReport, TrashedReport, TurnsReport, UpgradeReport, VolumePolicy,
+    VolumeReport, VolumeWithoutHost, WritesReport, by_host, seconds_left, shards_of,
 };

@@ -205,8 +205,10 @@ pub(crate) mod tests {
             state: HostState::Up,
             peer: String::new(),
             silent_seconds: None,
+            level: None,
         };
         StatusReport {
+            level: None,
             turns: Vec::new(),
             resyncs: Vec::new(),
             writes: Vec::new(),

@@ -73,6 +73,9 @@ pub struct HostReport {
     /// The fault domains that it is in, the outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
+    /// What its release knows; none where it is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u32>,
     /// How far its maintenance is; none where it is not in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<MaintenanceReport>,
@@ -197,9 +200,32 @@ pub struct ClusterReport {
     /// Whether nothing is provisioned where one host could not be made again on the others.
     #[serde(default)]
     pub rebuild_reserve: bool,
+    /// What all hosts know: nothing newer is used.
+    #[serde(default)]
+    pub level: u32,
     /// The host that could not, and what is missing; none where any one host may be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_rebuilt: Option<String>,
+}
+
+/// What the release of a host knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostLevel {
+    /// Its name.
+    pub host: String,
+    /// The level; none where it is down.
+    pub level: Option<u32>,
+}
+
+/// What raising the level of the cluster comes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpgradeReport {
+    /// The level that it had.
+    pub from: u32,
+    /// The one that it has then; the same where there is nothing to raise.
+    pub to: u32,
+    /// What each host knows.
+    pub hosts: Vec<HostLevel>,
 }
 
 /// One copy that is made again on another host.
@@ -407,6 +433,9 @@ pub struct StatusReport {
     pub directory: bool,
     /// All hosts.
     pub hosts: Vec<HostReport>,
+    /// What all hosts know: nothing newer is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u32>,
     /// Names of hosts that were taken out of the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,

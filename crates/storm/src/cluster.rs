@@ -5,7 +5,7 @@ use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
 use base::{GroupId, HostId, Incarnation, Map, ObjectId};
-use directory::ServeOptions;
+use directory::{Level, ServeOptions};
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
 use host::{HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions, StorageError, Tuning};
@@ -36,6 +36,8 @@ pub struct Machine {
     /// Groups that get new devices before the next start, named by their cache devices.
     unformatted: Rc<RefCell<Map<String, New>>>,
     boots: Cell<u64>,
+    /// What the release knows that it is started with.
+    level: Cell<Level>,
     /// The highest incarnation of the host that was ready.
     last_run: Rc<Cell<Incarnation>>,
     /// Whether its disks said which run that was, when it was ready or when it ended.
@@ -107,6 +109,7 @@ impl Cluster {
                 (0..plan.groups).map(|group| (format!("cache{group}"), New::All)).collect(),
             )),
             boots: Cell::default(),
+            level: Cell::default(),
             last_run: Rc::default(),
             says_run: Rc::default(),
             orders: RefCell::default(),
@@ -174,6 +177,7 @@ impl Cluster {
             balance: self.plan.balance,
             peer: self.plan.limits.peer,
             memory: self.memory(index),
+            level: machine.level.get(),
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);

@@ -4,11 +4,13 @@
 
 use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::keys::parse_hex;
+use super::level::{check_level, level_of};
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MACHINE, FORMAT_MEMBERS, FORMAT_NO_REBALANCE,
-    FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT, GroupRecord, HostRecord, ObjectRecord,
-    OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, ensure,
+    FORMAT, FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MACHINE,
+    FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT, GroupRecord,
+    HostRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord,
+    SettingsRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -67,6 +69,9 @@ struct Cluster {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kind: Option<ClusterKind>,
+    /// Above the first one, in format 3; else not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,6 +124,9 @@ struct Alive {
     format: u32,
     incarnation: Hex,
     free_bytes: u64,
+    /// Above the first one, in format 2; else not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -207,18 +215,33 @@ impl From<State> for ComponentState {
 }
 
 impl Stored for Cluster {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_KIND];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_KIND, FORMAT_CLUSTER_LEVEL];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        check_level(self.level, self.format == FORMAT_CLUSTER_LEVEL)?;
+        let is_told = self.kind.is_some_and(|kind| kind != ClusterKind::AllFlash);
         let is_right = match self.format {
-            FORMAT_KIND => self.kind.is_some_and(|kind| kind != ClusterKind::AllFlash),
+            FORMAT_CLUSTER_LEVEL => is_told || self.kind.is_none(),
+            FORMAT_KIND => is_told,
             _ => self.kind.is_none(),
         };
         ensure(is_right, "kind", OTHER_FORMAT)
+    }
+}
+
+impl Stored for Alive {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_ALIVE_LEVEL];
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        check_level(self.level, self.format == FORMAT_ALIVE_LEVEL)
     }
 }
 
@@ -290,7 +313,7 @@ macro_rules! of_one_format {
     )*};
 }
 
-of_one_format!(RemovedHost, Alive, Deleted);
+of_one_format!(RemovedHost, Deleted);
 
 macro_rules! codec {
     ($record:ident, $stored:ident) => {
@@ -331,14 +354,19 @@ impl From<&ClusterRecord> for Cluster {
     fn from(r: &ClusterRecord) -> Self {
         let kind = Some(r.kind).filter(|kind| *kind != ClusterKind::AllFlash);
         // The lowest format that holds everything, so that older programs read it where they can.
-        let format = if kind.is_some() { FORMAT_KIND } else { FORMAT };
-        Self { format, id: Hex(r.id), name: r.name.clone(), kind }
+        let format = match (r.level.stored(), kind) {
+            (Some(_), _) => FORMAT_CLUSTER_LEVEL,
+            (None, Some(_)) => FORMAT_KIND,
+            (None, None) => FORMAT,
+        };
+        Self { format, id: Hex(r.id), name: r.name.clone(), kind, level: r.level.stored() }
     }
 }
 
 impl From<Cluster> for ClusterRecord {
     fn from(s: Cluster) -> Self {
-        Self { id: s.id.0, name: s.name, kind: s.kind.unwrap_or_default() }
+        let level = level_of(s.level);
+        Self { id: s.id.0, name: s.name, kind: s.kind.unwrap_or_default(), level }
     }
 }
 
@@ -416,13 +444,16 @@ impl From<Host> for HostRecord {
 
 impl From<&AliveRecord> for Alive {
     fn from(r: &AliveRecord) -> Self {
-        Self { format: FORMAT, incarnation: Hex(r.incarnation.0), free_bytes: r.free_bytes }
+        let level = r.level.stored();
+        let format = if level.is_some() { FORMAT_ALIVE_LEVEL } else { FORMAT };
+        Self { format, incarnation: Hex(r.incarnation.0), free_bytes: r.free_bytes, level }
     }
 }
 
 impl From<Alive> for AliveRecord {
     fn from(s: Alive) -> Self {
-        Self { incarnation: Incarnation(s.incarnation.0), free_bytes: s.free_bytes }
+        let (incarnation, level) = (Incarnation(s.incarnation.0), level_of(s.level));
+        Self { incarnation, free_bytes: s.free_bytes, level }
     }
 }
 

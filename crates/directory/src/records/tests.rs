@@ -4,6 +4,7 @@ use super::*;
 use base::CHUNK_SECTORS;
 
 mod formats;
+mod levels;
 mod volumes;
 
 fn component(id: u64, state: ComponentState) -> ComponentRecord {
@@ -170,9 +171,9 @@ const HYBRID_JSON: &str = include_str!("../../fixtures/cluster-2.json");
 
 #[test]
 fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
-    let alive = AliveRecord { incarnation: Incarnation(0x10), free_bytes: 4096 };
-    let kind = ClusterKind::AllFlash;
-    let cluster = ClusterRecord { id: 0xC1, name: "lab".to_owned(), kind };
+    let (incarnation, level, kind) = (Incarnation(0x10), Level::FIRST, ClusterKind::AllFlash);
+    let alive = AliveRecord { incarnation, free_bytes: 4096, level };
+    let cluster = ClusterRecord { id: 0xC1, name: "lab".to_owned(), kind, level };
     let hybrid = ClusterRecord { kind: ClusterKind::Hybrid, ..cluster.clone() };
     let deleted = DeletedRecord {
         id: VolumeId(0x1F),

@@ -11,8 +11,8 @@ use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Session, Term,
 };
 use directory::{
-    AliveRecord, Directory, GroupRecord, HostRecord, MemoryBackend, ServerFaults, Transaction,
-    alive_key, host_key, serve_with,
+    AliveRecord, Directory, GroupRecord, HostRecord, Level, MemoryBackend, ServerFaults,
+    Transaction, alive_key, host_key, serve_with,
 };
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env, Link};
@@ -282,7 +282,8 @@ async fn join(env: &Env) {
         groups: vec![GroupRecord { id: GroupId(2), capacity_bytes: 1 << 40 }],
         machine: None,
     };
-    let alive = AliveRecord { incarnation: Incarnation(1), free_bytes: 1 << 40 };
+    let alive =
+        AliveRecord { incarnation: Incarnation(1), free_bytes: 1 << 40, level: Level::FIRST };
     let put = Transaction::new()
         .put(host_key(HostId(2)), record.encode())
         .put(alive_key(HostId(2)), alive.encode());

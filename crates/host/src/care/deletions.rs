@@ -91,11 +91,9 @@ impl Deletions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::{address, with_directory};
+    use crate::simulated::{self, address, with_directory};
     use base::VolumeId;
-    use directory::{
-        ClusterKind, ClusterRecord, DeletedRecord, Transaction, cluster_key, deleted_key,
-    };
+    use directory::{DeletedRecord, Transaction, cluster_key, deleted_key};
 
     const ME: HostId = HostId(1);
 
@@ -112,8 +110,7 @@ mod tests {
     }
 
     async fn found(directory: &Directory) {
-        let record =
-            ClusterRecord { id: 7, name: "gabion".to_owned(), kind: ClusterKind::AllFlash };
+        let record = simulated::cluster(7);
         let put = Transaction::new().put(cluster_key(), record.encode());
         directory.transact(put).await.expect("it lands");
     }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::simulated::{self, component, with_directory};
     use base::ObjectId;
-    use directory::{ClusterKind, ClusterRecord, ComponentState, object_key};
+    use directory::{ComponentState, object_key};
 
     const CLUSTER: u64 = 7;
     const VOLUME: VolumeId = VolumeId(9);
@@ -156,8 +156,7 @@ mod tests {
 
     /// A cluster with 200 objects of a volume that is not there and one of a volume that is.
     async fn littered(directory: &Directory) {
-        let record =
-            ClusterRecord { id: CLUSTER, name: "gabion".to_owned(), kind: ClusterKind::AllFlash };
+        let record = simulated::cluster(CLUSTER);
         put(directory, Transaction::new().put(directory::cluster_key(), record.encode())).await;
         let other = VolumeId(10);
         let kept = (object(1000, other), volume(other, 1000));

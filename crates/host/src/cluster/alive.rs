@@ -8,7 +8,9 @@
 
 use crate::cluster::membership;
 use base::{HostId, Incarnation, Instant};
-use directory::{AliveRecord, Directory, DirectoryError, Entry, Expect, LeaseId, Transaction};
+use directory::{
+    AliveRecord, Directory, DirectoryError, Entry, Expect, LeaseId, Level, Transaction,
+};
 use env::Env;
 use std::time::Duration;
 use tracing::{error, info, warn};
@@ -49,6 +51,7 @@ struct Alive<R, A> {
     directory: Directory,
     me: HostId,
     incarnation: Incarnation,
+    level: Level,
     room: R,
     announce: A,
 }
@@ -57,11 +60,11 @@ struct Alive<R, A> {
 pub(crate) async fn stay_alive(
     env: Env,
     directory: Directory,
-    (me, incarnation): (HostId, Incarnation),
+    (me, incarnation, level): (HostId, Incarnation, Level),
     room: impl Fn() -> Room,
     announce: impl Fn(LeaseId),
 ) {
-    let alive = Alive { env: env.clone(), directory, me, incarnation, room, announce };
+    let alive = Alive { env: env.clone(), directory, me, incarnation, level, room, announce };
     let mut held: Option<Held> = None;
     loop {
         held = match held {
@@ -121,7 +124,7 @@ impl<R: Fn() -> Room, A: Fn(LeaseId)> Alive<R, A> {
     /// the two comes second finds another revision than it expects.
     async fn write(&self, lease: LeaseId, expect: Expect) -> Option<Held> {
         let free_bytes = (self.room)().free_bytes;
-        let record = AliveRecord { incarnation: self.incarnation, free_bytes };
+        let record = AliveRecord { incarnation: self.incarnation, free_bytes, level: self.level };
         let key = directory::alive_key(self.me);
         let put = Transaction::new().expect(key.clone(), expect);
         let put = put.put_leased(key, record.encode(), lease);
@@ -145,6 +148,11 @@ mod tests {
     const ME: HostId = HostId(3);
     const ROOM: Room = Room { free_bytes: 1600, capacity_bytes: 1600 };
 
+    fn alive(incarnation: u64, free_bytes: u64) -> AliveRecord {
+        let incarnation = Incarnation(incarnation);
+        AliveRecord { incarnation, free_bytes, level: Level::NEWEST }
+    }
+
     async fn read(directory: &Directory) -> Option<AliveRecord> {
         let entry = directory.get(&directory::alive_key(ME)).await.expect("it answers")?;
         Some(AliveRecord::decode(&entry.value).expect("a record"))
@@ -157,14 +165,14 @@ mod tests {
     #[test]
     fn a_late_put_under_a_lease_that_nobody_keeps_does_not_make_the_host_look_dead() {
         with_directory(|env, directory| async move {
-            let me = (ME, Incarnation(1));
+            let me = (ME, Incarnation(1), Level::NEWEST);
             let run = stay_alive(env.clone(), directory.clone(), me, || ROOM, |_| {});
             let _task = env.spawn("alive", run);
             settle(&env, 3).await;
             assert!(read(&directory).await.is_some());
 
             let lost = directory.lease_grant(LEASE_TTL).await.expect("a lease");
-            let record = AliveRecord { incarnation: Incarnation(1), free_bytes: 0 }.encode();
+            let record = alive(1, 0).encode();
             let late = Transaction::new().put_leased(directory::alive_key(ME), record, lost);
             directory.transact(late).await.expect("it lands");
 
@@ -179,7 +187,7 @@ mod tests {
     #[test]
     fn a_key_that_was_deleted_comes_back() {
         with_directory(|env, directory| async move {
-            let me = (ME, Incarnation(1));
+            let me = (ME, Incarnation(1), Level::NEWEST);
             let run = stay_alive(env.clone(), directory.clone(), me, || ROOM, |_| {});
             let _task = env.spawn("alive", run);
             settle(&env, 3).await;
@@ -193,7 +201,7 @@ mod tests {
     #[test]
     fn a_directory_that_forgot_a_run_that_goes_on_gives_its_number_to_no_later_one() {
         with_directory(|env, directory| async move {
-            let me = (ME, Incarnation(7));
+            let me = (ME, Incarnation(7), Level::NEWEST);
             let run = stay_alive(env.clone(), directory.clone(), me, || ROOM, |_| {});
             let _task = env.spawn("alive", run);
             settle(&env, 3).await;
@@ -210,10 +218,10 @@ mod tests {
     #[test]
     fn the_key_of_a_newer_run_is_left_alone() {
         with_directory(|env, directory| async move {
-            let newer = AliveRecord { incarnation: Incarnation(2), free_bytes: 7 };
+            let newer = alive(2, 7);
             let put = Transaction::new().put(directory::alive_key(ME), newer.encode());
             directory.transact(put).await.expect("it lands");
-            let me = (ME, Incarnation(1));
+            let me = (ME, Incarnation(1), Level::NEWEST);
             let run = stay_alive(env.clone(), directory.clone(), me, || ROOM, |_| {});
             let _task = env.spawn("alive", run);
             settle(&env, 20).await;
@@ -227,8 +235,13 @@ mod tests {
             let free = Rc::new(Cell::new(1600));
             let now = Rc::clone(&free);
             let room = move || Room { free_bytes: now.get(), capacity_bytes: 1600 };
-            let run =
-                stay_alive(env.clone(), directory.clone(), (ME, Incarnation(1)), room, |_| {});
+            let run = stay_alive(
+                env.clone(),
+                directory.clone(),
+                (ME, Incarnation(1), Level::NEWEST),
+                room,
+                |_| {},
+            );
             let _task = env.spawn("alive", run);
             settle(&env, 8).await;
             let told = async || read(&directory).await.map(|record| record.free_bytes);

@@ -10,8 +10,8 @@ use crate::cluster::membership::{INCARNATION_PREFIX, incarnation_key, raise_runs
 use base::{HostId, Map};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
-    DirectoryError, Entry, Expect, OBJECT_PREFIX, ORPHAN_PREFIX, ObjectRecord, PREFIX, Transaction,
-    VOLUME_PREFIX, cluster_key,
+    DirectoryError, Entry, Expect, Level, OBJECT_PREFIX, ORPHAN_PREFIX, ObjectRecord, PREFIX,
+    Transaction, VOLUME_PREFIX, cluster_key,
 };
 use env::{Address, Env};
 use thiserror::Error;
@@ -274,7 +274,9 @@ pub async fn recover(
         None => {}
     }
     count_runs_on(env, &directory).await?;
-    let record = ClusterRecord { id, name: "gabion".to_owned(), kind };
+    // Which releases its hosts have is not known: an operator raises the level again.
+    let level = Level::FIRST;
+    let record = ClusterRecord { id, name: "gabion".to_owned(), kind, level };
     let put = Transaction::new().expect(cluster_key(), Expect::Absent);
     Ok(directory.transact(put.put(cluster_key(), record.encode())).await?.succeeded)
 }

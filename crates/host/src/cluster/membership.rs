@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Being a member: the right cluster, a new incarnation at every start, the host's record.
 
+use crate::config::HostConfig;
 use crate::start_error::StartError;
 use base::{HostId, Incarnation, Map};
 use directory::{
-    ClusterKind, ClusterRecord, Directory, DirectoryError, Entry, Expect, HostRecord, Transaction,
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Entry, Expect, HostRecord, Level,
+    Transaction,
 };
 use env::Env;
 use std::time::Duration;
@@ -27,25 +29,47 @@ pub fn incarnation_key(host: HostId) -> String {
     format!("{INCARNATION_PREFIX}{host}")
 }
 
+/// The cluster that a host takes part in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnCluster {
+    /// Its id.
+    pub(crate) cluster: u64,
+    /// The kind of its disk groups.
+    pub(crate) kind: ClusterKind,
+    /// Its level at most: what the host's release knows.
+    pub(crate) level: Level,
+}
+
+impl OwnCluster {
+    /// As the configuration has it, with what this release knows.
+    pub(crate) fn of(config: &HostConfig, level: Level) -> Self {
+        Self { cluster: config.cluster, kind: config.kind, level }
+    }
+}
+
 /// Makes sure that the directory is this cluster's; waits for it as long as it takes. An empty one
 /// was lost: nothing that it does not list may be taken for unused.
 pub(crate) async fn check_cluster(
     env: &Env,
     directory: &Directory,
-    (wanted, kind): (u64, ClusterKind),
+    wanted: OwnCluster,
 ) -> Result<(), StartError> {
     loop {
         match directory.get(&directory::cluster_key()).await {
             Ok(Some(entry)) => {
                 let record = ClusterRecord::decode(&entry.value);
                 let record = record.map_err(|_| StartError::ClusterRecord)?;
-                let found = record.id;
-                if found != wanted {
-                    return Err(StartError::OtherCluster { found, wanted });
+                let (found, ours) = (record.id, wanted.cluster);
+                if found != ours {
+                    return Err(StartError::OtherCluster { found, wanted: ours });
                 }
-                if record.kind != kind {
-                    let (found, wanted) = (record.kind.name(), kind.name());
+                if record.kind != wanted.kind {
+                    let (found, wanted) = (record.kind.name(), wanted.kind.name());
                     return Err(StartError::OtherKind { found, wanted });
+                }
+                if record.level > wanted.level {
+                    let (cluster, known) = (record.level, wanted.level);
+                    return Err(StartError::OlderRelease { cluster, known });
                 }
                 return Ok(());
             }
@@ -76,7 +100,7 @@ pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> Option<boo
 pub(crate) async fn next_incarnation(
     env: &Env,
     directory: &Directory,
-    cluster: (u64, ClusterKind),
+    cluster: OwnCluster,
     me: HostId,
     seen: Incarnation,
 ) -> Result<Incarnation, StartError> {
@@ -195,8 +219,35 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    const CLUSTER: (u64, ClusterKind) = (7, ClusterKind::AllFlash);
+    const CLUSTER: OwnCluster =
+        OwnCluster { cluster: 7, kind: ClusterKind::AllFlash, level: Level::NEWEST };
     const ME: HostId = HostId(5);
+
+    fn found(level: Level) -> ClusterRecord {
+        ClusterRecord { id: 7, name: "storm".to_owned(), kind: CLUSTER.kind, level }
+    }
+
+    #[test]
+    fn a_host_whose_release_knows_less_than_the_cluster_uses_does_not_start() {
+        with_directory(|env, directory| async move {
+            let next = Level::new(Level::NEWEST.number() + 1).expect("a level");
+            let looks = [
+                (Level::FIRST, Level::FIRST, true),
+                (Level::FIRST, Level::NEWEST, true),
+                (Level::NEWEST, Level::FIRST, false),
+                (next, Level::NEWEST, false),
+            ];
+            for (level, known, may_start) in looks {
+                let put = Transaction::new().put(directory::cluster_key(), found(level).encode());
+                directory.transact(put).await.expect("it is there");
+                let wanted = OwnCluster { level: known, ..CLUSTER };
+                let checked = check_cluster(&env, &directory, wanted).await;
+                assert_eq!(checked.is_ok(), may_start, "{level} and {known}: {checked:?}");
+                let is_named = matches!(checked, Err(StartError::OlderRelease { .. }));
+                assert_eq!(is_named, !may_start);
+            }
+        });
+    }
 
     /// Two processes of one host start again and again, while what hosts and restores know of
     /// earlier runs raises the number. Shows the compare of a start; that of a raise it does not
@@ -204,7 +255,7 @@ mod tests {
     #[test]
     fn no_two_runs_get_one_number_whoever_raises_it_meanwhile() {
         with_directory(|env, directory| async move {
-            let record = ClusterRecord { id: 7, name: "storm".to_owned(), kind: CLUSTER.1 };
+            let record = found(Level::NEWEST);
             let put = Transaction::new().put(directory::cluster_key(), record.encode());
             directory.transact(put).await.expect("it is there");
             let given = Rc::new(RefCell::new(Vec::new()));

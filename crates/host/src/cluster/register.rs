@@ -3,7 +3,7 @@
 
 use base::HostId;
 use directory::{
-    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction,
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Level, Transaction,
 };
 use env::{Address, Env};
 use thiserror::Error;
@@ -100,7 +100,7 @@ pub async fn found(
             let is_ours = record.id == id && record.kind == kind;
             return if is_ours { Ok(()) } else { Err(RegisterError::ClusterExists) };
         }
-        let record = ClusterRecord { id, name: "gabion".to_owned(), kind };
+        let record = new_cluster(id, kind);
         let put = Transaction::new().expect(key.clone(), Expect::Absent);
         // Won, lost or unknown: the next look tells.
         let _ = directory.transact(put.put(key.clone(), record.encode())).await;
@@ -124,7 +124,7 @@ async fn attempt(
         }
         (None, Some(kind)) => {
             let id = env.random();
-            let record = ClusterRecord { id, name: "gabion".to_owned(), kind };
+            let record = new_cluster(id, kind);
             transaction.compare.push((key.clone(), Expect::Absent));
             transaction.puts.push((key, record.encode(), None));
             record
@@ -162,6 +162,11 @@ async fn attempt(
     }
     let won = directory.transact(transaction).await?.succeeded;
     Ok(won.then_some((cluster.id, first)))
+}
+
+/// All hosts of a new cluster know what this release does: none of a lower level enters it.
+fn new_cluster(id: u64, kind: ClusterKind) -> ClusterRecord {
+    ClusterRecord { id, name: "gabion".to_owned(), kind, level: Level::NEWEST }
 }
 
 /// The name of a new member that means something else already.

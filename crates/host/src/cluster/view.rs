@@ -5,7 +5,7 @@
 
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
-    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord,
+    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord, Level,
     MaintenanceRecord, ObjectRecord, OrphanRecord, PolicyRecord, RecordError, RemovedHostRecord,
     RepairDelay, SettingsRecord, VolumeRecord,
 };
@@ -55,8 +55,8 @@ struct ViewInner {
     /// Sectors of all components on each host. Kept along, for every new volume asks for it.
     placed_sectors: RefCell<Map<HostId, u64>>,
     orphans: Held<ComponentId, OrphanRecord>,
-    /// Id of the cluster whose directory it is.
-    cluster: Cell<Option<u64>>,
+    /// Id and level of the cluster whose directory it is.
+    cluster: Cell<Option<(u64, Level)>>,
     /// What an operator set; `None` where nobody did.
     settings: Cell<Option<SettingsRecord>>,
     /// Hosts in maintenance; `None` where there is no record.
@@ -230,7 +230,8 @@ impl View {
     fn put_only_one(&self, key: &str, value: &[u8]) -> Result<(), RecordError> {
         let inner = &*self.0;
         if key == directory::cluster_key() {
-            inner.cluster.set(Some(ClusterRecord::decode(value)?.id));
+            let record = ClusterRecord::decode(value)?;
+            inner.cluster.set(Some((record.id, record.level)));
         }
         if key == directory::settings_key() {
             inner.settings.set(Some(SettingsRecord::decode(value)?));
@@ -481,7 +482,12 @@ impl View {
 
     /// Id of the cluster that the directory says it is of; `None` where it is empty.
     pub fn cluster(&self) -> Option<u64> {
-        self.0.cluster.get()
+        self.0.cluster.get().map(|(id, _)| id)
+    }
+
+    /// What all hosts of the cluster know; the first level where nothing says so.
+    pub fn level(&self) -> Level {
+        self.0.cluster.get().map_or(Level::FIRST, |(_, level)| level)
     }
 
     /// What an operator set for the cluster, else what is so by default.

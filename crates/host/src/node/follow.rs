@@ -5,8 +5,9 @@ use crate::care::deletions::Deletions;
 use crate::cluster::seen::Seen;
 use crate::cluster::view::{ObjectChange, View};
 use crate::config::address::parse_address;
+use crate::start_error::StartError;
 use base::HostId;
-use directory::{Directory, WatchEvent};
+use directory::{Directory, Level, WatchEvent};
 use env::Notify;
 use object::Objects;
 use peer::Peers;
@@ -17,6 +18,8 @@ pub(super) struct Followers {
     pub(super) objects: Objects,
     pub(super) peers: Peers,
     pub(super) deletions: Deletions,
+    /// What this host's release knows.
+    pub(super) level: Level,
     /// Ends this host.
     pub(super) stop: Notify,
 }
@@ -25,6 +28,7 @@ impl Followers {
     /// Copies the directory into the view and passes on what concerns objects and peers.
     pub(super) async fn follow(self, directory: Directory, view: View, seen: Seen, me: HostId) {
         let mut watch = directory.watch(directory::PREFIX);
+        let mut is_outdated = false;
         loop {
             let changes = match watch.next().await {
                 WatchEvent::Reset(listing) => view.reset(&listing.entries),
@@ -34,11 +38,19 @@ impl Followers {
             for change in changes {
                 self.pass_on(change, &seen, me);
             }
+            let (cluster, known) = (view.level(), self.level);
+            if cluster > known {
+                // Nobody may listen yet: the next change says it again.
+                self.stop.notify();
+                if !std::mem::replace(&mut is_outdated, true) {
+                    error!("{}", StartError::OlderRelease { cluster, known });
+                }
+            }
         }
     }
 
     fn pass_on(&self, change: ObjectChange, seen: &Seen, me: HostId) {
-        let Self { objects, peers, deletions, stop } = self;
+        let Self { objects, peers, deletions, stop, .. } = self;
         match change {
             ObjectChange::Put(record, revision) => {
                 seen.record_changed(&record);

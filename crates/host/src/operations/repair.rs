@@ -95,6 +95,7 @@ impl Operations {
             resync_bytes_per_second: settings.resync_limit,
             rebalances: settings.rebalances,
             rebuild_reserve: settings.rebuild_reserve,
+            level: self.view.level().number(),
             not_rebuilt: self.not_rebuilt(0),
         }
     }

@@ -41,13 +41,15 @@ impl Operations {
             let maintenance = self.maintenance_of(record);
             let domains = domains.path(record.id).to_vec();
             let host = record.machine.clone();
-            HostReport { name, host, state, peer, silent_seconds, domains, maintenance }
+            let level = self.view.alive(record.id).map(|alive| alive.level.number());
+            HostReport { name, host, state, peer, silent_seconds, domains, level, maintenance }
         });
         StatusReport {
             host: self.view.host_name(self.me),
             health,
             directory: self.directory.is_connected(),
             hosts: hosts.collect(),
+            level: Some(self.view.level().number()),
             removed: self.view.removed_names(),
             volumes,
             trash: self.trash(),

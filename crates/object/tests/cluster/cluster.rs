@@ -8,7 +8,7 @@ use base::{
 };
 use directory::store::Snapshot;
 use directory::{
-    ALIVE_PREFIX, AliveRecord, Backend, Claim, ComponentRecord, ComponentState, Directory,
+    ALIVE_PREFIX, AliveRecord, Backend, Claim, ComponentRecord, ComponentState, Directory, Level,
     MemoryBackend, OBJECT_PREFIX, ObjectRecord, Transaction, WatchEvent, alive_key, object_key,
 };
 use diskgroup::DiskGroup;
@@ -467,7 +467,8 @@ async fn live(env: Env, host: Rc<Host>, mutations: Mutations) {
 async fn keep_alive(env: Env, directory: Directory, me: PeerId) {
     loop {
         if let Ok(lease) = directory.lease_grant(TTL).await {
-            let record = AliveRecord { incarnation: me.incarnation, free_bytes: 0 };
+            let record =
+                AliveRecord { incarnation: me.incarnation, free_bytes: 0, level: Level::FIRST };
             let put = Transaction::new().put_leased(alive_key(me.host), record.encode(), lease);
             if directory.transact(put).await.is_ok() {
                 while directory.lease_keep(lease).await != Err(directory::DirectoryError::LeaseGone)

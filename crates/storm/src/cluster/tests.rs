@@ -13,6 +13,7 @@ mod policies;
 mod rebuild;
 mod recovery;
 mod redundancy;
+mod releases;
 mod removal;
 mod repair;
 mod reserves;

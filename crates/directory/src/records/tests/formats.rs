@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Records of programs that come after this one.
 
+use super::levels::{ALIVE_LEVEL_JSON, LEVEL_JSON};
 use super::*;
 
 /// The good record in a format that nobody knows is refused for it, and not for its fields.
@@ -36,8 +37,12 @@ fn a_record_of_a_format_that_nobody_knows_is_refused_by_its_number() {
     for settings in [SETTINGS_JSON, SETTINGS_LIMIT_JSON, SETTINGS_STILL_JSON, SETTINGS_KEPT_JSON] {
         assert_named(settings, SettingsRecord::decode);
     }
-    assert_named(ALIVE_JSON, AliveRecord::decode);
-    assert_named(CLUSTER_JSON, ClusterRecord::decode);
+    for alive in [ALIVE_JSON, ALIVE_LEVEL_JSON] {
+        assert_named(alive, AliveRecord::decode);
+    }
+    for cluster in [CLUSTER_JSON, HYBRID_JSON, LEVEL_JSON] {
+        assert_named(cluster, ClusterRecord::decode);
+    }
     assert_named(DELETED_JSON, DeletedRecord::decode);
     assert_named(DOMAINS_JSON, DomainsRecord::decode);
     assert_named(MAINTENANCE_JSON, MaintenanceRecord::decode);

@@ -2,7 +2,7 @@
 //! Backups that are put back into directories of all kinds.
 
 use super::*;
-use crate::cluster::membership::next_incarnation;
+use crate::cluster::membership::{OwnCluster, next_incarnation};
 use crate::simulated::{address, with_directory};
 use base::Incarnation;
 use directory::{Listing, volume_key};
@@ -122,7 +122,7 @@ fn a_directory_made_again_counts_runs_above_all_that_were() {
     with_directory(|env, directory| async move {
         let kind = ClusterKind::Hybrid;
         let next = async |host, seen| {
-            let cluster = (CLUSTER, kind);
+            let cluster = OwnCluster { cluster: CLUSTER, kind, level: Level::NEWEST };
             next_incarnation(&env, &directory, cluster, HostId(host), Incarnation(seen)).await
         };
         let lost = next(7, 3).await;

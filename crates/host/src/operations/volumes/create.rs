@@ -8,7 +8,7 @@ use crate::cluster::guard::guard_key;
 use crate::operations::{Operations, Outcome, failed, usage};
 use base::{VolumeId, format_size};
 use directory::{
-    Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord, check_labels,
+    Connections, Entry, Expect, Level, ObjectRecord, Transaction, VolumeRecord, check_labels,
 };
 use operator::{NewVolume, VolumeReport};
 use placement::VolumeSpec;
@@ -35,6 +35,9 @@ impl Operations {
         let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
         let spec = spec.with_stripes(stripe_width).map_err(usage)?;
         check_labels(&asked.labels).map_err(usage)?;
+        if !asked.labels.is_empty() {
+            self.need(Level::LABELS, "labels of volumes")?;
+        }
         let key = directory::volume_key(&name);
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));

@@ -2,7 +2,7 @@
 //! Changing the labels of a volume: its record alone is concerned, and nobody who uses it.
 
 use crate::operations::{Operations, Outcome, failed, usage};
-use directory::{Labels, VolumeRecord, check_label_key, check_labels};
+use directory::{Labels, Level, VolumeRecord, check_label_key, check_labels};
 use operator::VolumeReport;
 
 impl Operations {
@@ -14,6 +14,9 @@ impl Operations {
         remove: &[String],
     ) -> Outcome<VolumeReport> {
         placement::check_name(name).map_err(usage)?;
+        if !set.is_empty() {
+            self.need(Level::LABELS, "labels of volumes")?;
+        }
         let (volume, revision) = self.volume_entry(name).await?;
         let labels = changed(&volume, set, remove)?;
         let record = VolumeRecord { labels, ..volume.clone() };

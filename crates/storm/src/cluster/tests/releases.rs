@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Hosts of different releases.
+
+use super::*;
+use directory::{ClusterKind, ClusterRecord, Directory, Labels, Level, Transaction, cluster_key};
+use operator::{HostState, UpgradeReport};
+
+const BLOCK: u64 = 4096;
+
+impl Cluster {
+    /// Takes a host down and starts it with a release that knows so much.
+    fn restart_with(&self, index: usize, level: Level) {
+        self.take_down(index, false);
+        self.machines[index].level.set(level);
+        self.boot(index, |_, _| async {});
+    }
+
+    fn label_team(&self, index: usize) -> Result<(), String> {
+        let set = Labels::from([("team".to_owned(), "db".to_owned())]);
+        let (name, remove) = ("v".to_owned(), Vec::new());
+        self.ask(index, Command::VolumeLabel { name, set, remove }).map(drop)
+    }
+
+    fn upgrade(&self, index: usize, check: bool) -> Result<(u32, u32), String> {
+        let report = self.ask(index, Command::ClusterUpgrade { check })?;
+        let report: UpgradeReport = serde_json::from_value(report).expect("a report");
+        Ok((report.from, report.to))
+    }
+
+    fn level(&self, index: usize) -> Option<u32> {
+        self.status(index).level
+    }
+}
+
+/// Three hosts of a release of before, in a cluster that was made with it.
+fn start_older(seed: u64) -> Cluster {
+    let mut plan = Plan::of_seed(seed);
+    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, 1, 1, Vec::new());
+    (plan.directory, plan.quirks, plan.pairs) = Default::default();
+    plan.kind = ClusterKind::AllFlash;
+    plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
+    let cluster = Cluster::new(&plan, None);
+    cluster.boot_empty_directory();
+    for index in 0..3 {
+        cluster.machines[index].level.set(Level::FIRST);
+        cluster.boot(index, |_, _| async {});
+    }
+    cluster.on(0, async move |env| {
+        let (id, name) = (CLUSTER, "old".to_owned());
+        let record = ClusterRecord { id, name, kind: ClusterKind::AllFlash, level: Level::FIRST };
+        let put = Transaction::new().put(cluster_key(), record.encode());
+        let directory = Directory::connect(&env, directory_address());
+        directory.transact(put).await.expect("a directory takes it");
+    });
+    wait_for_hosts(&cluster);
+    cluster
+}
+
+/// Writes through one host while another one comes back with the new release: no write fails.
+fn roll(cluster: &Cluster, through: usize, restarted: usize) {
+    let node = cluster.node(through).expect("it runs");
+    let written = Rc::new(Cell::new(0_u64));
+    let count = Rc::clone(&written);
+    let env = cluster.world.env(cluster.machines[through].key).expect("it runs");
+    let inner = env.clone();
+    let _load = env.spawn("load", async move {
+        let device = node.exports().attach("v").expect("a volume");
+        for at in 0.. {
+            let mut block = inner.buf(4096);
+            block.fill(u8::try_from(at % 251).unwrap_or(0));
+            device.write(at % 256 * BLOCK, block.freeze()).await.expect("it is written");
+            count.set(count.get() + 1);
+            inner.sleep(Duration::from_millis(20)).await;
+        }
+    });
+    cluster.world.run_for(Duration::from_secs(2));
+    cluster.restart_with(restarted, Level::NEWEST);
+    wait_for_hosts(cluster);
+    let back = written.get();
+    cluster.world.run_for(Duration::from_secs(30));
+    assert!(back > 50 && written.get() > back + 100, "it goes on: {back}, {}", written.get());
+}
+
+#[test]
+fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
+    let cluster = start_older(231);
+    cluster.create("v", 4, 0).expect("as the older release does");
+    let early = cluster.label_team(0).expect_err("the older release would not read the volume");
+    assert!(early.contains("gabion cluster upgrade"), "{early}");
+    let nothing = cluster.upgrade(0, false).expect("there is nothing to raise");
+    assert_eq!(nothing, (1, 1));
+    for (through, restarted) in [(1, 0), (2, 1), (0, 2)] {
+        roll(&cluster, through, restarted);
+        let asked = cluster.upgrade(through, false);
+        match restarted {
+            2 => assert_eq!(asked, Ok((1, 2))),
+            _ => {
+                let refused = asked.expect_err("the others have the older release");
+                assert!(refused.contains("has an older release"), "{refused}");
+                assert!(refused.contains("host3"), "{refused}");
+            }
+        }
+        assert_eq!(cluster.label_team(through).is_ok(), restarted == 2);
+    }
+    assert_eq!(cluster.level(1), Some(2));
+    assert_eq!(cluster.upgrade(1, false), Ok((2, 2)), "again changes nothing");
+    // None of them goes back.
+    cluster.restart_with(2, Level::FIRST);
+    cluster.world.run_for(Duration::from_secs(60));
+    assert!(cluster.node(2).is_none(), "it would not read the volume");
+    let state = cluster.status(0).hosts.into_iter().find(|host| host.name == "host3");
+    assert_eq!(state.map(|host| (host.state, host.level)), Some((HostState::Down, None)));
+    let refused = cluster.upgrade(0, true).expect_err("a host is down");
+    assert!(refused.contains("host3 does not run"), "{refused}");
+}
+
+#[test]
+fn a_host_that_goes_back_while_the_cluster_is_upgraded_ends() {
+    let cluster = start_older(232);
+    cluster.restart_with(0, Level::NEWEST);
+    cluster.restart_with(1, Level::NEWEST);
+    wait_for_hosts(&cluster);
+    let ended = [0, 1, 2].map(|index| {
+        let (node, ended) = (cluster.node(index).expect("it runs"), Rc::new(Cell::new(false)));
+        let place = Rc::clone(&ended);
+        let env = cluster.world.env(cluster.machines[index].key).expect("it runs");
+        let wait = async move {
+            node.stopped().await;
+            place.set(true);
+        };
+        (env.spawn("test", wait), ended)
+    });
+    // Somebody raised the level who did not know of the third one.
+    cluster.on(0, async move |env| {
+        let directory = Directory::connect(&env, directory_address());
+        let entry = directory.get(&cluster_key()).await.expect("it answers").expect("a cluster");
+        let record = ClusterRecord::decode(&entry.value).expect("a record");
+        let raised = ClusterRecord { level: Level::LABELS, ..record };
+        let put = Transaction::new().put(cluster_key(), raised.encode());
+        directory.transact(put).await.expect("a directory takes it");
+    });
+    cluster.world.run_for(Duration::from_secs(5));
+    assert_eq!(ended.map(|(_, ended)| ended.get()), [false, false, true]);
+}
