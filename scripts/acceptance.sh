@@ -307,6 +307,8 @@ made_again() {
   grep "from 1MiB to 1TiB a second, or none" "$area/said"
   gabion resync limit 64MiB | grep "each host copies at most 64MiB/s"
   gabion cluster show | grep "^repair-delay *3s$"
+  # A new cluster has what this release knows.
+  gabion cluster upgrade | grep "nothing to raise"
   gabion cluster show | grep "^resync-limit *64MiB/s at each host$"
   gabion resync limit none
   gabion host kill "$gone"

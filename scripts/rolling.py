@@ -4,7 +4,8 @@
 
 Host processes and etcd, one volume, and a client that writes at a steady rate and reads back what it wrote, with
 checksums. As an operator would: a client of the host that is next moves to another one first; then maintenance, stop,
-start, wait until the volume is whole, exit. With --kill hosts are killed at once, without maintenance.
+start, wait until the volume is whole, exit. With --kill hosts are killed at once, without maintenance. With --from the
+cluster is made by that older release, and each host comes back with this one: a rolling upgrade.
 """
 import argparse
 import os
@@ -31,6 +32,7 @@ def arguments_of(words):
     parser.add_argument("--rate", type=int, default=1000, help="the client's 4 KiB writes a second (%(default)s)")
     parser.add_argument("--down", type=float, default=3, help="seconds that a host stays down (%(default)s)")
     parser.add_argument("--kill", action="store_true", help="without maintenance")
+    parser.add_argument("--from", dest="older", metavar="GABION", help="program of an older release to begin with")
     parser.add_argument("--dir", default=os.path.join(TARGET, "bench"), help="where files go, below it (%(default)s)")
     parser.add_argument("gabion")
     return parser.parse_args(words)
@@ -86,6 +88,25 @@ def restart(cluster, client, host, given):
     return ready, whole
 
 
+def put_in_place(program, path):
+    """Puts a program where another one may run, as a package manager does."""
+    shutil.copy2(program, f"{path}.new")
+    os.replace(f"{path}.new", path)
+
+
+def show_upgrade(cluster):
+    """The cluster uses what came with the newer release once an operator says so."""
+    try:
+        cluster.run("volume", "label", "rolling", "team=db")
+        raise Failure("a label was taken before the cluster was upgraded")
+    except Failure as failure:
+        if "gabion cluster upgrade" not in str(failure):
+            raise
+    report = cluster.ask("cluster", "upgrade")
+    cluster.run("volume", "label", "rolling", "team=db")
+    print(f"the cluster was at level {report['from']} and is at level {report['to']}, and uses it")
+
+
 def measure(cluster, folder, given):
     cluster.up("--processes", "--hosts", str(given.hosts), "--sparse")
     cluster.run("volume", "create", "rolling", "--size", f"{given.mib}MiB")
@@ -103,10 +124,14 @@ def measure(cluster, folder, given):
             at = (index - 1) % given.hosts
             client = Client(given, uris[at], folder)
             time.sleep(2)
+        if given.older:
+            put_in_place(given.gabion, cluster.gabion)
         say(f"{hosts[index]} is restarted, the client is at {hosts[at]}")
         ready, whole = restart(cluster, client, hosts[index], given)
         print(f"{hosts[index]}: could be stopped after {ready:.1f} s, whole {whole:.1f} s after its start")
     seen.append(client.end())
+    if given.older:
+        show_upgrade(cluster)
     writes, longest, late = (list(column) for column in zip(*seen))
     print(f"{sum(writes)} writes in {time.monotonic() - begin:.0f} s, no error, all read back as written; "
           f"longest wait {max(longest):.0f} ms, p99 {max(late):.1f} ms")
@@ -117,7 +142,11 @@ def main(words):
     folder = os.path.join(os.path.abspath(given.dir), "rolling")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    cluster = Cluster(given.gabion, os.path.join(folder, "cluster"))
+    program = given.gabion
+    if given.older:
+        program = os.path.join(folder, "gabion")
+        put_in_place(given.older, program)
+    cluster = Cluster(program, os.path.join(folder, "cluster"))
     try:
         measure(cluster, folder, given)
     finally:
