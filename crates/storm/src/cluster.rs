@@ -4,6 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
+use crate::releases::Releases;
 use base::{GroupId, HostId, Incarnation, Map, ObjectId};
 use directory::ServeOptions;
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
@@ -11,6 +12,7 @@ use env::{Address, Env, TaskSet};
 use host::{HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions, StorageError, Tuning};
 use object::MemberChange;
 use operator::{Command, CommandReply, GroupConfig};
+use peer::PeerOptions;
 use sim::{DiskModel, HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
@@ -67,6 +69,7 @@ pub struct Cluster {
     pub records: Rc<Records>,
     plan: Plan,
     mutation: Option<Mutation>,
+    releases: Releases,
     /// A host has a number below that of an earlier run.
     lower_run: Rc<Cell<bool>>,
 }
@@ -120,7 +123,9 @@ impl Cluster {
             .filter_map(|index| plan.machine_of(index).map(|machine| (number(&index), machine)));
         let records = Rc::new(Records::on_machines(on_one.collect()));
         let lower_run = Rc::default();
-        Self { world, machines, directory, records, plan: plan.clone(), mutation, lower_run }
+        let releases = Releases::of(plan.seed, plan.limits.is_mixed);
+        let plan = plan.clone();
+        Self { world, machines, directory, records, plan, mutation, releases, lower_run }
     }
 
     /// Starts the directory's process. The directory's content outlives the process.
@@ -172,7 +177,7 @@ impl Cluster {
             directory: self.plan.limits.client,
             creation: self.plan.limits.creation,
             balance: self.plan.balance,
-            peer: self.plan.limits.peer,
+            peer: PeerOptions { versions: self.releases.next(), ..self.plan.limits.peer },
             memory: self.memory(index),
         };
         if let Some(mutation) = self.mutation {
