@@ -6,9 +6,9 @@
 //! that comes back in another release makes new links, and agrees anew.
 
 use crate::PeerId;
-use crate::peers::{Peers, PeersInner};
+use crate::peers::{Peers, PeersInner, Remote};
 use crate::port::PortFault;
-use base::{HostId, Probe};
+use base::{HostId, Incarnation, Probe};
 use wire::Versions;
 
 /// Hosts that [`Peers::incompatible`] names at most: enough to see what is wrong.
@@ -27,8 +27,7 @@ impl PeersInner {
             return Ok(version);
         }
         self.counters.incompatible.add(1);
-        let refused = Some((peer.incarnation, theirs));
-        if remote.refused.replace(refused) != refused {
+        if remote.is_refused_anew(peer.incarnation, theirs) {
             let host = peer.host;
             let older = if ours.max() < theirs.max() { "this one" } else { "the other one" };
             tracing::warn!(
@@ -37,6 +36,15 @@ impl PeersInner {
             );
         }
         Err(PortFault::Incompatible)
+    }
+}
+
+impl Remote {
+    /// Notes that no version is shared with a run of this host. Whether that is news: it dials
+    /// twice a second, and is dialled as often.
+    pub(crate) fn is_refused_anew(&self, run: Incarnation, theirs: Versions) -> bool {
+        let refused = Some((run, theirs));
+        self.refused.replace(refused) != refused
     }
 }
 

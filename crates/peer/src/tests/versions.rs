@@ -86,6 +86,19 @@ fn hosts_without_a_version_in_common_have_no_link_and_say_what_the_other_one_spe
 }
 
 #[test]
+fn a_refusal_is_news_once_for_each_run_of_the_other_host() {
+    let (world, a, _b) = two(5, (6, 7), (8, 9));
+    world.run_for(Duration::from_secs(5));
+    let remote = a.peers().0.remote(HostId(2));
+    let (theirs, others) = (speaks(8, 9).versions, speaks(8, 8).versions);
+    assert!(!remote.is_refused_anew(Incarnation(1), theirs), "it was told of the first time");
+    for (run, versions) in [(2, theirs), (2, others), (3, theirs)] {
+        assert!(remote.is_refused_anew(Incarnation(run), versions), "{run}: {versions}");
+        assert!(!remote.is_refused_anew(Incarnation(run), versions), "{run}: {versions}");
+    }
+}
+
+#[test]
 fn a_host_that_comes_back_in_another_release_agrees_anew() {
     let (world, a, mut b) = two(3, (6, 8), (6, 6));
     for (run, range, agreed) in
@@ -111,6 +124,14 @@ fn a_host_that_comes_back_in_another_release_agrees_anew() {
             assert!(is_answered(&world, &a, 2, run) && is_answered(&world, &b, 1, 100 + run));
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "a link has one version for its life")]
+fn a_link_has_one_version_for_its_life() {
+    let (_world, a, _b) = pair(1);
+    let out = a.peers().0.live(HostId(2)).expect("it is up");
+    out.port.agree(VERSION);
 }
 
 #[test]
