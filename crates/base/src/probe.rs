@@ -223,6 +223,8 @@ crate::named! {
         ClientDrained = "client-drained",
         /// A component that no record accounts for gave up its space.
         OrphanGivenUp = "orphan-given-up",
+        /// The two ends of a link agreed on an older version than the newest one of one of them.
+        LinkOlder = "link-older",
         /// A request crossed from one object of a volume to the next.
         ObjectsCrossed = "objects-crossed",
         /// A copy began to move so that hosts are filled alike.

@@ -52,7 +52,7 @@ pub struct NodeOptions {
     pub directory: ClientOptions,
     /// How volumes are created and deleted; only tests change it.
     pub creation: CreationOptions,
-    /// How often links are pinged; only tests change it.
+    /// How often links are pinged, and what hosts speak to each other; only tests change it.
     pub peer: PeerOptions,
     /// When copies move so that hosts are filled alike; only tests change it.
     pub balance: BalanceOptions,

@@ -22,6 +22,7 @@
 //! - A host that is silent for 2 s on a link in use is taken for gone; on one that nobody uses, a
 //!   little later in a large cluster (see `pings.rs`).
 //! - Links to an earlier run of a host end when a later run shows itself.
+//! - All frames of a link are of one version, the newest that both hosts speak (see `versions.rs`).
 //!
 //! Non-guarantees: whether a request without an answer was handled; the order of answers; secrecy
 //! and authenticity.
@@ -38,6 +39,7 @@ mod reply;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use answers::AnswerQueue;
 pub use calls::Call;

@@ -152,6 +152,8 @@ impl Outbound {
 pub(crate) struct Inbound {
     pub(crate) port: Rc<Port>,
     pub(crate) peer: Cell<Option<PeerId>>,
+    /// Whether the host that dialled was told that no version is shared.
+    is_refused: Cell<bool>,
     counters: Rc<PeerCounters>,
     /// Bytes of requests and their answers under way.
     asked: Cell<u64>,
@@ -202,7 +204,7 @@ impl Inbound {
 
 fn hello(inner: &PeersInner) -> Message {
     let me = OwnerId { host: inner.me.host, incarnation: inner.me.incarnation };
-    Message::Hello(Hello { cluster: inner.cluster, me })
+    Message::Hello(Hello { cluster: inner.cluster, me, versions: inner.options.versions })
 }
 
 /// Runs a link until it ends: a task for the writer, the reader here.
@@ -259,6 +261,7 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
     let read = port.read(|id, message| match message {
         Message::Hello(hello) if up_at.get().is_none() => {
             let peer = inner.introduce(&hello, Some(remote.host)).ok_or(PortFault::Stranger)?;
+            port.agree(inner.agree(peer, hello.versions)?);
             up_at.set(Some(inner.env.now()));
             out.peer.set(Some(peer));
             *remote.out.borrow_mut() = Some(Rc::clone(&out));
@@ -296,12 +299,15 @@ pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
     let inbound = Rc::new(Inbound {
         port: Rc::clone(&port),
         peer: Cell::new(None),
+        is_refused: Cell::new(false),
         counters: Rc::clone(&inner.counters),
         asked: Cell::new(0),
         held_until: Cell::new(inner.env.now()),
     });
     let read = port.read(|id, message| match (message, inbound.peer.get()) {
-        (Message::Hello(hello), None) => greet(&inner, &inbound, &hello),
+        (Message::Hello(hello), None) if !inbound.is_refused.get() => {
+            greet(&inner, &inbound, &hello)
+        }
         (Message::Request(request), Some(peer)) => {
             let bytes = inbound.take_in(&request)?;
             let reply = Reply::there(&inbound, id, bytes);
@@ -335,8 +341,17 @@ pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
 /// Takes in the introduction of the host that dialled, and answers with ours. A second link from
 /// the same host replaces the first. The first link dies here, so that none of its requests can be
 /// handled behind one of the new link.
+///
+/// Where no version is shared, the host that dialled learns that from our introduction, and ends
+/// the link. Nothing but an introduction can be said on it. If it stays, its silence ends it.
 fn greet(inner: &Rc<PeersInner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), PortFault> {
     let peer = inner.introduce(theirs, None).ok_or(PortFault::Stranger)?;
+    let Ok(version) = inner.agree(peer, theirs.versions) else {
+        inbound.is_refused.set(true);
+        inbound.port.post(0, hello(inner));
+        return Ok(());
+    };
+    inbound.port.agree(version);
     inbound.peer.set(Some(peer));
     let remote = inner.remote(peer.host);
     let old = remote.inbound.borrow_mut().replace(Rc::clone(inbound));

@@ -14,7 +14,7 @@ use env::{Address, Env, IoError, Notify, TaskSet};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use wire::{Hello, Request};
+use wire::{Hello, Request, Versions};
 
 /// Accepted links at one time; further callers are turned away. Two for each of 512 hosts.
 const INBOUND_MAX: usize = 1024;
@@ -33,18 +33,25 @@ pub struct PeerOptions {
     /// Time between two pings on links that nobody uses, on average over all of them. Each is
     /// pinged twice a second at most.
     pub ping_spacing: Duration,
+    /// The versions of frames that this host speaks: those of its build. Only tests change it. A
+    /// version beyond those of the build has the layouts of its newest one.
+    pub versions: Versions,
 }
 
 impl Default for PeerOptions {
     fn default() -> Self {
-        Self { waiting_bytes_max: 256 << 20, ping_spacing: PING_SPACING }
+        Self {
+            waiting_bytes_max: 256 << 20,
+            ping_spacing: PING_SPACING,
+            versions: Versions::SPOKEN,
+        }
     }
 }
 
 /// The links of one shard to all other hosts. Cheap to clone; lives until its shard stops or
 /// [`Peers::stop`].
 #[derive(Clone)]
-pub struct Peers(Rc<PeersInner>);
+pub struct Peers(pub(crate) Rc<PeersInner>);
 
 pub(crate) struct PeersInner {
     pub(crate) env: Env,
@@ -76,6 +83,8 @@ pub(crate) struct Remote {
     /// Wakes the dialler: the host may be there, so it is dialled at once.
     pub(crate) kick: Notify,
     newest: Cell<Option<Incarnation>>,
+    /// Its last run with which no version is shared, and what that one speaks.
+    pub(crate) refused: Cell<Option<(Incarnation, Versions)>>,
     pub(crate) has_dialler: Cell<bool>,
 }
 
@@ -90,18 +99,19 @@ impl PeersInner {
                 inbound: RefCell::default(),
                 kick: Notify::default(),
                 newest: Cell::new(None),
+                refused: Cell::new(None),
                 has_dialler: Cell::new(false),
             })
         });
         Rc::clone(remote)
     }
 
-    fn known(&self, host: HostId) -> Option<Rc<Remote>> {
+    pub(crate) fn known(&self, host: HostId) -> Option<Rc<Remote>> {
         self.remotes.borrow().get(&host).map(Rc::clone)
     }
 
     /// The link to `host` on which requests can be sent now.
-    fn live(&self, host: HostId) -> Option<Rc<Outbound>> {
+    pub(crate) fn live(&self, host: HostId) -> Option<Rc<Outbound>> {
         let out = self.known(host)?.out.borrow().clone();
         out.filter(|out| !out.port.is_dead())
     }
@@ -227,6 +237,7 @@ impl PeersInner {
                 self.counters.strangers.add(1);
                 tracing::warn!(%host, "link dropped: not the host that belongs there");
             }
+            PortFault::Incompatible => tracing::debug!(%host, "link refused"),
             PortFault::Malformed(error) => {
                 self.counters.malformed.add(1);
                 tracing::warn!(%host, %error, "link dropped: malformed frame");
@@ -339,6 +350,7 @@ impl Peers {
     pub fn forget_address(&self, host: HostId) {
         if let Some(remote) = self.0.known(host) {
             *remote.address.borrow_mut() = None;
+            remote.refused.set(None);
             remote.kick.notify();
         }
     }

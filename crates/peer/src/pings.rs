@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether the other end of each link is still there.
 //!
-//! Who has sent nothing on a link for a while sends a ping, and gets a pong. A link that is in use
+//! Who has sent nothing on a link for a while sends a ping, and gets a pong, once the two ends have
+//! agreed on a version. A link that is in use
 //! is pinged twice a second. All that nobody uses share a budget of pings, so that a host of a
 //! cluster with hundreds of others spends no more on them than one of a small cluster. A link on
 //! which four pings bring nothing is over; whoever sends on one that was at rest learns that as
@@ -47,7 +48,9 @@ impl PeersInner {
                 if now.since(port.silent_since()) >= ping_after * PINGS_UNHEARD {
                     self.counters.silent.add(1);
                     port.die();
-                } else if port.idle_since().is_some_and(|at| now.since(at) >= ping_after) {
+                } else if port.version().is_some()
+                    && port.idle_since().is_some_and(|at| now.since(at) >= ping_after)
+                {
                     port.post(0, Message::Ping);
                 }
             }

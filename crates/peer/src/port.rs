@@ -40,6 +40,8 @@ pub(crate) enum PortFault {
     Unexpected,
     /// An introduction of a host that does not belong here.
     Stranger,
+    /// An introduction of a host that speaks no version which this one speaks.
+    Incompatible,
     /// More asked at a time than the shares of a link allow.
     Overrun,
 }
@@ -49,6 +51,8 @@ pub(crate) struct Port {
     env: Env,
     link: Link,
     counters: Rc<PeerCounters>,
+    /// Of all frames but introductions, once the two ends have agreed on one.
+    version: Cell<Option<u8>>,
     queue: RefCell<VecDeque<(u64, Message)>>,
     queued: Cell<u64>,
     writer: Cell<Option<Waker>>,
@@ -69,6 +73,7 @@ impl Port {
             env: env.clone(),
             link,
             counters: Rc::clone(counters),
+            version: Cell::new(None),
             queue: RefCell::default(),
             queued: Cell::new(0),
             writer: Cell::new(None),
@@ -79,6 +84,17 @@ impl Port {
             is_dead: Cell::new(false),
             ended: Notify::default(),
         }
+    }
+
+    /// The ends of the link have agreed on a version, for as long as it lives.
+    pub(crate) fn agree(&self, version: u8) {
+        let before = self.version.replace(Some(version));
+        assert!(before.is_none(), "a link has one version for its life");
+    }
+
+    /// The version that was agreed on. Before that nothing but an introduction may be sent.
+    pub(crate) fn version(&self) -> Option<u8> {
+        self.version.get()
     }
 
     /// Puts a frame behind those that wait. A queue beyond [`QUEUE_BYTES_MAX`] ends the link.
@@ -203,7 +219,7 @@ impl Port {
             let Some((id, message)) = next else { break };
             self.queued.set(self.queued.get() - bytes_of(&message));
             let start = batch.frames.len();
-            wire::encode(&message, id, &mut batch.frames);
+            wire::encode(&message, self.version.get(), id, &mut batch.frames);
             self.counters.frames_sent.add(1);
             total += batch.frames.len() - start;
             match message.payload() {
@@ -265,7 +281,7 @@ impl Port {
         size: usize,
         take: &mut impl FnMut(u64, Message) -> Result<(), PortFault>,
     ) -> Result<(Buf, usize), PortFault> {
-        let (mut wanted, mut header) = look(&buf[..filled]).map_err(PortFault::Malformed)?;
+        let (mut wanted, mut header) = self.look(&buf[..filled])?;
         if wanted > filled {
             // Nothing is whole yet. A long frame goes on in the same buffer, so that it is not
             // copied again and again.
@@ -290,7 +306,7 @@ impl Port {
                 return Err(PortFault::Gone);
             }
             at += wanted;
-            (wanted, header) = look(&bytes[at..filled]).map_err(PortFault::Malformed)?;
+            (wanted, header) = self.look(&bytes[at..filled])?;
         }
         let rest = filled - at;
         if rest == 0 && bytes.len() == size {
@@ -301,6 +317,19 @@ impl Port {
             return Ok((self.env.buf(size), 0));
         }
         Ok((self.move_on(&bytes[at..filled], size.max(wanted)), rest))
+    }
+
+    /// The length of the first frame in `bytes`, as far as it is known, and its header if that is
+    /// there.
+    fn look(&self, bytes: &[u8]) -> Result<(usize, Option<Header>), PortFault> {
+        match bytes.first_chunk::<HEADER_LEN>() {
+            None => Ok((HEADER_LEN, None)),
+            Some(header) => {
+                let header = Header::decode(header, self.version.get());
+                let header = header.map_err(PortFault::Malformed)?;
+                Ok((header.frame_len(), Some(header)))
+            }
+        }
     }
 
     fn move_on(&self, rest: &[u8], size: usize) -> Buf {
@@ -327,18 +356,6 @@ fn is_sign_of_life(message: &Message) -> bool {
 
 fn bytes_of(message: &Message) -> u64 {
     FRAME_COST + message.payload().map_or(0, |payload| payload.len() as u64)
-}
-
-/// The length of the first frame in `bytes`, as far as it is known, and its header if that is
-/// there.
-fn look(bytes: &[u8]) -> Result<(usize, Option<Header>), WireError> {
-    match bytes.first_chunk::<HEADER_LEN>() {
-        None => Ok((HEADER_LEN, None)),
-        Some(header) => {
-            let header = Header::decode(header)?;
-            Ok((header.frame_len(), Some(header)))
-        }
-    }
 }
 
 /// The size of the next receive buffer. Busy links get larger ones. The buffer of a quiet link

@@ -37,6 +37,7 @@ pub(crate) struct PeerCounters {
     pub(crate) links: Counter,
     pub(crate) malformed: Counter,
     pub(crate) strangers: Counter,
+    pub(crate) incompatible: Counter,
     pub(crate) silent: Counter,
     pub(crate) sends: Counter,
     pub(crate) frames_sent: Counter,
@@ -59,6 +60,9 @@ pub struct PeerStats {
     /// Links dropped because the other end is of another cluster, another host than was dialled,
     /// or an earlier run of its host.
     pub strangers: u64,
+    /// Links refused because the other end speaks no version which this one speaks. Each attempt
+    /// counts: two a second and host.
+    pub incompatible: u64,
     /// Links dropped because nothing was heard any more.
     pub silent: u64,
     /// Batches sent. `frames_sent / sends` is how many frames a batch has on average.
@@ -87,6 +91,7 @@ impl PeerCounters {
             links: self.links.0.get(),
             malformed: self.malformed.0.get(),
             strangers: self.strangers.0.get(),
+            incompatible: self.incompatible.0.get(),
             silent: self.silent.0.get(),
             sends: self.sends.0.get(),
             frames_sent: self.frames_sent.0.get(),

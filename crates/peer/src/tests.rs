@@ -4,6 +4,7 @@
 mod dialling;
 mod late;
 mod pings;
+mod versions;
 
 use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, PeerOptions, Peers, Reply};
 use base::{
@@ -16,8 +17,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use wire::{
-    HEADER_LEN, Header, Hello, Message, OwnerId, Request, Response, Target, WriteKind, crcs_of,
-    verify,
+    HEADER_LEN, Header, Hello, Message, OwnerId, Request, Response, Target, VERSION, Versions,
+    WriteKind, crcs_of, verify,
 };
 
 const CLUSTER: u64 = 77;
@@ -444,12 +445,17 @@ fn a_call_to_the_own_host_is_handled_before_it_returns() {
 
 /// A link to host 2 made by hand: what came back until it was closed.
 fn by_hand(seed: u64, frames: Vec<Vec<u8>>) -> (Peers, Vec<u8>, bool) {
-    by_hand_to(seed, Mode::AtOnce, frames)
+    by_hand_to(seed, (Mode::AtOnce, PeerOptions::default()), frames)
 }
 
-fn by_hand_to(seed: u64, mode: Mode, frames: Vec<Vec<u8>>) -> (Peers, Vec<u8>, bool) {
+fn by_hand_to(
+    seed: u64,
+    (mode, options): (Mode, PeerOptions),
+    frames: Vec<Vec<u8>>,
+) -> (Peers, Vec<u8>, bool) {
     let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
-    let (a, b) = (Node::new(&world, 1), Node::new(&world, 2));
+    let (a, mut b) = (Node::new(&world, 1), Node::new(&world, 2));
+    b.options = options;
     b.mode.set(mode);
     b.boot(&world, 1, &[]);
     let heard: Rc<RefCell<(Vec<u8>, bool)>> = Rc::default();
@@ -479,14 +485,22 @@ async fn listen(env: &Env, link: &Link, place: &RefCell<(Vec<u8>, bool)>) {
 }
 
 fn frame(message: &Message) -> Vec<u8> {
+    frame_of(VERSION, message)
+}
+
+fn frame_of(version: u8, message: &Message) -> Vec<u8> {
     let mut out = Vec::new();
-    wire::encode(message, 0, &mut out);
+    wire::encode(message, Some(version), 0, &mut out);
     out
 }
 
 fn hello(cluster: u64, host: u32, incarnation: u64) -> Vec<u8> {
+    hello_of(Versions::SPOKEN, cluster, host, incarnation)
+}
+
+fn hello_of(versions: Versions, cluster: u64, host: u32, incarnation: u64) -> Vec<u8> {
     let me = OwnerId { host: HostId(host), incarnation: Incarnation(incarnation) };
-    frame(&Message::Hello(Hello { cluster, me }))
+    frame(&Message::Hello(Hello { cluster, me, versions }))
 }
 
 #[test]
@@ -496,7 +510,7 @@ fn nonsense_ends_the_link_and_is_counted() {
     assert!(!was_closed);
     assert_eq!(peers.stats().malformed, 0);
     let header = bytes.first_chunk::<HEADER_LEN>().expect("an introduction");
-    let length = Header::decode(header).expect("it is a frame").frame_len();
+    let length = Header::decode(header, None).expect("it is a frame").frame_len();
     assert!(bytes[length..].starts_with(&frame(&Message::Pong)), "the answer comes first");
 
     let mut damaged = frame(&Message::Ping);
@@ -530,7 +544,7 @@ fn who_asks_more_at_a_time_than_a_link_allows_is_dropped() {
     for (count, is_dropped) in [(60, false), (70, true)] {
         let mut frames = vec![hello(CLUSTER, 1, 1)];
         frames.extend(std::iter::repeat_n(bytes.clone(), count));
-        let (peers, _, was_closed) = by_hand_to(1, Mode::Hold, frames);
+        let (peers, _, was_closed) = by_hand_to(1, (Mode::Hold, PeerOptions::default()), frames);
         assert_eq!((was_closed, peers.stats().overrun > 0), (is_dropped, is_dropped), "{count}");
     }
 }

@@ -4,6 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
+use crate::releases::Releases;
 use base::{GroupId, HostId, Incarnation, Map, ObjectId};
 use directory::{Level, ServeOptions};
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
@@ -11,11 +12,13 @@ use env::{Address, Env, TaskSet};
 use host::{HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions, StorageError, Tuning};
 use object::MemberChange;
 use operator::{Command, CommandReply, GroupConfig};
+use peer::PeerOptions;
 use sim::{DiskModel, HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
+use wire::Versions;
 
 /// The cluster's id.
 pub(crate) const CLUSTER: u64 = 0x5707;
@@ -38,6 +41,8 @@ pub struct Machine {
     boots: Cell<u64>,
     /// What the release knows that it is started with.
     level: Cell<Level>,
+    /// What that one speaks, where a test says it.
+    versions: Cell<Option<Versions>>,
     /// The highest incarnation of the host that was ready.
     last_run: Rc<Cell<Incarnation>>,
     /// Whether its disks said which run that was, when it was ready or when it ended.
@@ -69,6 +74,7 @@ pub struct Cluster {
     pub records: Rc<Records>,
     plan: Plan,
     mutation: Option<Mutation>,
+    releases: Releases,
     /// A host has a number below that of an earlier run.
     lower_run: Rc<Cell<bool>>,
 }
@@ -110,6 +116,7 @@ impl Cluster {
             )),
             boots: Cell::default(),
             level: Cell::default(),
+            versions: Cell::default(),
             last_run: Rc::default(),
             says_run: Rc::default(),
             orders: RefCell::default(),
@@ -123,7 +130,9 @@ impl Cluster {
             .filter_map(|index| plan.machine_of(index).map(|machine| (number(&index), machine)));
         let records = Rc::new(Records::on_machines(on_one.collect()));
         let lower_run = Rc::default();
-        Self { world, machines, directory, records, plan: plan.clone(), mutation, lower_run }
+        let releases = Releases::of(plan.seed, plan.limits.is_mixed);
+        let plan = plan.clone();
+        Self { world, machines, directory, records, plan, mutation, releases, lower_run }
     }
 
     /// Starts the directory's process. The directory's content outlives the process.
@@ -160,13 +169,9 @@ impl Cluster {
         });
     }
 
-    /// Starts a host. `then` runs on it when it is ready.
-    pub fn boot<F>(&self, index: usize, then: impl FnOnce(Env, Rc<Node>) -> F + 'static)
-    where
-        F: Future<Output = ()> + 'static,
-    {
+    /// What a host is started with that its configuration does not say.
+    fn options(&self, index: usize) -> NodeOptions {
         let machine = &self.machines[index];
-        let config = self.config(index);
         let mut options = NodeOptions {
             group: self.plan.group.clone(),
             object: self.plan.object.clone(),
@@ -175,13 +180,27 @@ impl Cluster {
             directory: self.plan.limits.client,
             creation: self.plan.limits.creation,
             balance: self.plan.balance,
-            peer: self.plan.limits.peer,
+            peer: PeerOptions {
+                versions: machine.versions.get().unwrap_or_else(|| self.releases.next()),
+                ..self.plan.limits.peer
+            },
             memory: self.memory(index),
             level: machine.level.get(),
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
         }
+        options
+    }
+
+    /// Starts a host. `then` runs on it when it is ready.
+    pub fn boot<F>(&self, index: usize, then: impl FnOnce(Env, Rc<Node>) -> F + 'static)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let machine = &self.machines[index];
+        let config = self.config(index);
+        let options = self.options(index);
         let drift = self.plan.drift_ppm.get(index).copied().unwrap_or(0);
         let place = Rc::clone(&machine.node);
         let segment_size = self.plan.segment_size;

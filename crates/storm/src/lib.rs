@@ -27,6 +27,7 @@ mod oracles;
 mod plan;
 mod records;
 mod regressions;
+mod releases;
 mod rest;
 mod rivals;
 mod rotten;

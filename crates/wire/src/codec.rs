@@ -9,10 +9,11 @@ pub(crate) use fields::Fields;
 
 use crate::error::WireError;
 use crate::message::{Hello, Message, OwnerId};
+use crate::versions::Versions;
 use env::Slice;
 use fields::put_owner;
 
-const HELLO: u8 = 1;
+pub(crate) const HELLO: u8 = 1;
 const PING: u8 = 2;
 const PONG: u8 = 3;
 /// The first kind of a request.
@@ -35,6 +36,7 @@ pub(crate) fn body_of(message: &Message, out: &mut Vec<u8>) {
         Message::Hello(hello) => {
             out.extend_from_slice(&hello.cluster.to_le_bytes());
             put_owner(out, hello.me);
+            out.extend_from_slice(&[hello.versions.min(), hello.versions.max()]);
         }
         Message::Ping | Message::Pong => {}
         Message::Request(request) => request::put(request, out),
@@ -52,7 +54,11 @@ pub(crate) fn message_from(fields: &mut Fields<'_>, payload: Slice) -> Result<Me
         HELLO => {
             let cluster = fields.u64()?;
             let me: OwnerId = fields.owner()?;
-            Ok(Message::Hello(Hello { cluster, me }))
+            let (min, max) = (fields.u8()?, fields.u8()?);
+            let versions = Versions::new(min, max).ok_or_else(|| fields.invalid("versions"))?;
+            // What a later version says here besides.
+            fields.skip_rest();
+            Ok(Message::Hello(Hello { cluster, me, versions }))
         }
         PING => Ok(Message::Ping),
         PONG => Ok(Message::Pong),

@@ -13,9 +13,11 @@ pub enum WireError {
         /// The four bytes found.
         found: u32,
     },
-    /// another protocol version
-    #[error("protocol version {found} is not spoken here")]
+    /// another version than was agreed on for the link, or a frame before one was
+    #[error("frame of kind {kind} is of version {found}, which was not agreed on for this link")]
     Version {
+        /// The frame's kind.
+        kind: u8,
         /// The version found.
         found: u8,
     },

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A frame: header, body, payload.
 
-use crate::codec::{Fields, body_of, kind_of, message_from};
+use crate::codec::{Fields, HELLO, body_of, kind_of, message_from};
 use crate::error::WireError;
 use crate::message::{Message, Request, Response};
-use crate::{BODY_MAX, PAYLOAD_MAX};
+use crate::{BODY_MAX, HELLO_VERSION, PAYLOAD_MAX};
 use base::crc32c;
 use env::Slice;
 use std::mem::offset_of;
@@ -13,8 +13,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmut
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 64;
-/// The version of all layouts in this crate. Hosts of another version are not talked to.
-pub const VERSION: u8 = 5;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBNW");
 
 /// A header as it travels: numbers and bytes without padding, so that any 64 bytes are one.
@@ -59,22 +57,23 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a header.
+    /// Reads a header, on a link whose ends agreed on a version. `None`: they did not yet, so it
+    /// must be that of a `Hello`.
     ///
     /// # Errors
     /// [`WireError`]. The stream cannot be read any further: nobody knows where the next frame is.
-    pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, WireError> {
+    pub fn decode(bytes: &[u8; HEADER_LEN], agreed: Option<u8>) -> Result<Self, WireError> {
         let raw: &RawHeader = transmute_ref!(bytes);
         if raw.magic.get() != MAGIC {
             return Err(WireError::Magic { found: raw.magic.get() });
         }
-        if raw.version != VERSION {
-            return Err(WireError::Version { found: raw.version });
-        }
         if crc32c(&bytes[..CRC_AT]) != raw.crc.get() {
             return Err(WireError::HeaderCrc);
         }
-        let kind = raw.kind;
+        let (kind, version) = (raw.kind, raw.version);
+        if version_of(kind, agreed) != Some(version) {
+            return Err(WireError::Version { kind, found: version });
+        }
         if raw.flags.get() != 0 || raw.reserved != [0; 32] {
             return Err(WireError::Value { kind, field: "reserved" });
         }
@@ -128,12 +127,20 @@ pub fn decode(header: &Header, body: &[u8], payload: Slice) -> Result<Message, W
     Ok(message)
 }
 
-/// Appends header and body of `message` to `out`. The caller sends [`Message::payload`] behind
-/// them.
+/// What a header of this kind says on a link whose ends agreed on a version.
+fn version_of(kind: u8, agreed: Option<u8>) -> Option<u8> {
+    if kind == HELLO { Some(HELLO_VERSION) } else { agreed }
+}
+
+/// Appends header and body of `message` to `out`, for a link whose ends agreed on a version. The
+/// caller sends [`Message::payload`] behind them.
 ///
-/// Panics where a length is beyond its limit, or a range, its checksums and its data do not fit
-/// each other. That is an error of ours.
-pub fn encode(message: &Message, id: u64, out: &mut Vec<u8>) {
+/// Panics before they agreed, where it is no `Hello`. Panics where a length is beyond its limit, or
+/// a range, its checksums and its data do not fit each other. These are errors of ours.
+pub fn encode(message: &Message, agreed: Option<u8>, id: u64, out: &mut Vec<u8>) {
+    let kind = kind_of(message);
+    let version = version_of(kind, agreed)
+        .unwrap_or_else(|| panic!("a frame of kind {kind} before a version was agreed on"));
     let start = out.len();
     out.resize(start + HEADER_LEN, 0);
     body_of(message, out);
@@ -143,8 +150,8 @@ pub fn encode(message: &Message, id: u64, out: &mut Vec<u8>) {
     assert!(payload_len <= PAYLOAD_MAX, "a payload beyond its limit");
     let mut header = RawHeader {
         magic: MAGIC.into(),
-        version: VERSION,
-        kind: kind_of(message),
+        version,
+        kind,
         flags: 0.into(),
         body_len: u32_of(body.len()).into(),
         payload_len: u32_of(payload_len).into(),

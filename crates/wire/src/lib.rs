@@ -5,6 +5,8 @@
 //!
 //! Guarantees:
 //! - Decoding gives back what was encoded.
+//! - Every build reads the [`Hello`] of every other one. All other frames are of the version that
+//!   the two ends of a link have agreed on.
 //! - Bytes from outside never panic: they are a message or a [`WireError`].
 //! - A message that was decoded keeps the limits below. Its ranges do not overflow. Each list of
 //!   checksums has a length that fits its data.
@@ -23,15 +25,17 @@ mod message;
 pub mod samples;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use crcs::{Crcs, crcs_of, verify};
 pub use error::WireError;
 pub use few::Few;
-pub use frame::{HEADER_LEN, Header, VERSION, decode, encode};
+pub use frame::{HEADER_LEN, Header, decode, encode};
 pub use message::{
     Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, MemberChange, Message, OwnerId,
     RESERVE_LIMIT, Refusal, Request, Response, Target, WireClaim, WriteKind,
 };
+pub use versions::{HELLO_VERSION, VERSION, VERSION_MIN, Versions};
 
 /// Bytes of the largest body, which is all of a frame but header and payload. A larger one is
 /// refused.

@@ -3,6 +3,7 @@
 
 use crate::crcs::Crcs;
 use crate::few::Few;
+use crate::versions::Versions;
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
     RequestId, Seat, SectorRange, Session, Term, Version, VolumeId,
@@ -118,13 +119,17 @@ pub enum WriteKind {
     Discard,
 }
 
-/// The first frame of a link, in each direction.
+/// The first frame of a link, in each direction. Every build reads that of every other one, so its
+/// layout never changes, but for fields that a later version adds at its end. Those are ignored by
+/// who does not know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The identity of the cluster. Hosts of another cluster are not talked to.
     pub cluster: u64,
     /// The host that sends this.
     pub me: OwnerId,
+    /// What it speaks. The link gets the newest version that both of its ends speak.
+    pub versions: Versions,
 }
 
 /// One frame.

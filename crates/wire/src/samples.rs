@@ -4,7 +4,7 @@
 
 use crate::{
     Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, MemberChange, Message, OwnerId,
-    Refusal, Request, Response, Target, WireClaim, WriteKind, crcs_of,
+    Refusal, Request, Response, Target, Versions, WireClaim, WriteKind, crcs_of,
 };
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
@@ -27,7 +27,7 @@ fn slice(bytes: &[u8]) -> Slice {
 /// The messages, each with the name of its fixture.
 #[must_use]
 pub fn messages() -> Vec<(&'static str, Message)> {
-    let hello = Hello { cluster: 0x0123_4567_89ab_cdef, me: owner() };
+    let hello = Hello { cluster: 0x0123_4567_89ab_cdef, me: owner(), versions: versions() };
     let mut all =
         vec![("hello", Message::Hello(hello)), ("ping", Message::Ping), ("pong", Message::Pong)];
     all.extend(component_requests().into_iter().map(|(n, r)| (n, Message::Request(r))));
@@ -48,6 +48,10 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.push(("resize", Message::Request(Request::Members { object, term, change })));
     all.push(("opened", Message::Response(Response::Opened { last: request(74) })));
     all
+}
+
+fn versions() -> Versions {
+    Versions::new(5, 201).unwrap_or_else(|| unreachable!("the lower one comes first"))
 }
 
 fn owner() -> OwnerId {

@@ -24,8 +24,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use wire::{
-    CopyHealth, Fenced, HEADER_LEN, Header, Message, OwnerId, Request, Response, Target, WriteKind,
-    crcs_of,
+    CopyHealth, Fenced, HEADER_LEN, Header, Message, OwnerId, Request, Response, Target, VERSION,
+    WriteKind, crcs_of,
 };
 
 /// Bytes of memory that three machines and their buffers may take.
@@ -253,7 +253,7 @@ async fn answer_calls(env: &Env, link: &Link, input: &[u8]) {
         }
         held.extend_from_slice(&buf[..count]);
         while let Some(header) = held.first_chunk::<HEADER_LEN>() {
-            let length = Header::decode(header).expect("a host's frame").frame_len();
+            let length = Header::decode(header, Some(VERSION)).expect("a host's frame").frame_len();
             if held.len() < length {
                 break;
             }

@@ -9,7 +9,7 @@ use fuzz::Source;
 use peer::{NotReady, PeerId, Peers};
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Hello, Message, OwnerId, Request};
+use wire::{Hello, Message, OwnerId, Request, Versions};
 
 pub(crate) const CLUSTER: u64 = 77;
 
@@ -21,7 +21,7 @@ fuzz::targets! {
 /// Introductions of the other host.
 pub(crate) fn hello(incarnation: u64) -> Vec<u8> {
     let me = OwnerId { host: HostId(2), incarnation: Incarnation(incarnation) };
-    frame(&Message::Hello(Hello { cluster: CLUSTER, me }), 0)
+    frame(&Message::Hello(Hello { cluster: CLUSTER, me, versions: Versions::SPOKEN }), 0)
 }
 
 fn sequences() -> Vec<Vec<u8>> {

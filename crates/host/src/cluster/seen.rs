@@ -14,6 +14,7 @@ use peer::Peers;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
+use wire::Versions;
 
 /// A host that was not heard for so many times what a link is pinged after does not answer.
 const PINGS_UNHEARD: u32 = 2;
@@ -82,6 +83,11 @@ impl Seen {
         }
         let last = heard.get(&id).copied().unwrap_or(self.0.began);
         Answers::No(now.since(last))
+    }
+
+    /// Hosts with which this one shares no version of frames, and what they speak.
+    pub(crate) fn incompatible(&self) -> Vec<(HostId, Versions)> {
+        self.0.peers.incompatible()
     }
 
     /// For how long a host has not answered; zero where it does.

@@ -32,7 +32,8 @@ impl Operations {
             (true, true) => worst.max(Health::Yellow),
             (true, false) => worst,
         };
-        let alarms = self.directory_alarms();
+        let mut alarms = self.directory_alarms();
+        alarms.extend(self.release_alarms());
         let health = if alarms.is_empty() { health } else { Health::Red };
         let (hosts, domains) = (self.view.hosts(), self.view.host_domains());
         let hosts = hosts.iter().map(|record| {

@@ -5,6 +5,7 @@
 //! level is raised. A host that misses the raise because it was just started with an older release
 //! ends by itself (`node/follow`), and does not start again (`membership`).
 
+use super::volumes::directory_away;
 use super::{Operations, Outcome, failed};
 use base::{HostId, Map};
 use directory::{
@@ -12,8 +13,6 @@ use directory::{
     cluster_key,
 };
 use operator::{HostLevel, UpgradeReport};
-
-use super::volumes::directory_away;
 
 impl Operations {
     /// Raises the level of the cluster to what all of its hosts know; with `check` it only tells.
@@ -58,6 +57,20 @@ impl Operations {
             Ok((host.name, alive.get(&host.id).copied().flatten()))
         });
         levels.collect()
+    }
+
+    /// One line for each host whose release is too far from this one's.
+    pub(super) fn release_alarms(&self) -> Vec<String> {
+        let me = self.view.host_name(self.me);
+        let apart = self.seen.incompatible().into_iter();
+        let told = apart.map(|(host, theirs)| {
+            let host = self.view.host_name(host);
+            format!(
+                "{host} speaks {theirs} of the frames between hosts, and {me} none of these: \
+                 upgrade one release at a time, without leaving one out"
+            )
+        });
+        told.collect()
     }
 
     /// Refuses what came with a level that the cluster does not have.

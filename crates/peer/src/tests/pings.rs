@@ -7,6 +7,7 @@ use super::*;
 const RARELY: PeerOptions = PeerOptions {
     waiting_bytes_max: 256 << 20,
     ping_spacing: Duration::from_secs(4), // two links
+    versions: Versions::SPOKEN,
 };
 /// After so long without a frame but pings, a link is at rest.
 const AT_REST: Duration = Duration::from_secs(30);

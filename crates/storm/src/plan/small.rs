@@ -3,6 +3,7 @@
 //! the second page of a listing, the second object of a volume, the block that is cut at its end.
 
 use super::{HostMemory, Plan, growth, memory, volumes};
+use crate::releases;
 use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
 use diskgroup::GroupLimits;
@@ -50,6 +51,8 @@ pub struct PlanLimits {
     pub memory: Vec<HostMemory>,
     /// Between hosts: links at rest are pinged as rarely as in a cluster of hundreds.
     pub peer: PeerOptions,
+    /// Whether each start of a host is of one of two releases.
+    pub is_mixed: bool,
 }
 
 /// Draws sizes and limits for the later seeds.
@@ -94,7 +97,7 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     plan.object.limits = object_limits(&mut rng);
     limits_of_volumes(&mut rng, &mut plan);
     limits_of_the_directory(&mut rng, &mut plan);
-    plan.limits.peer.ping_spacing = ping_spacing(plan.seed);
+    limits_between_hosts(&mut plan);
     if is_large {
         plan.rounds.truncate(LARGE_ROUNDS);
         let volumes = match plan.seed < ALL_FIT_FIRST {
@@ -231,6 +234,11 @@ fn limits_of_volumes(rng: &mut Rng, plan: &mut Plan) {
     let production = CreationOptions::default();
     plan.limits.creation.objects_at_once = some(rng, production.objects_at_once, &[1, 2]);
     plan.limits.creation.transaction_objects = some(rng, production.transaction_objects, &[1, 2]);
+}
+
+fn limits_between_hosts(plan: &mut Plan) {
+    plan.limits.peer.ping_spacing = ping_spacing(plan.seed);
+    plan.limits.is_mixed = releases::are_mixed(plan.seed);
 }
 
 fn ping_spacing(seed: u64) -> Duration {

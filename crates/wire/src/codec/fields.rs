@@ -40,6 +40,11 @@ impl<'a> Fields<'a> {
         Err(WireError::Trailing { kind: self.kind, count })
     }
 
+    /// Takes what is left, whatever it is.
+    pub(crate) fn skip_rest(&mut self) {
+        self.rest = &[];
+    }
+
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], WireError> {
         let short = WireError::Short { kind: self.kind };
         let (field, rest) = self.rest.split_at_checked(count).ok_or(short)?;

@@ -4,14 +4,25 @@
 use super::*;
 use directory::{ClusterKind, ClusterRecord, Directory, Labels, Level, Transaction, cluster_key};
 use operator::{HostState, UpgradeReport};
+use wire::{VERSION, VERSION_MIN};
 
 const BLOCK: u64 = 4096;
+/// What hosts speak of the release of before, of this one, and of the next but one.
+const OLDER: (u8, u8) = (VERSION_MIN, VERSION);
+const NEWER: (u8, u8) = (VERSION_MIN, VERSION + 1);
+const FAR: (u8, u8) = (VERSION + 2, VERSION + 3);
 
 impl Cluster {
-    /// Takes a host down and starts it with a release that knows so much.
-    fn restart_with(&self, index: usize, level: Level) {
-        self.take_down(index, false);
+    fn set_release(&self, index: usize, level: Level, (min, max): (u8, u8)) {
         self.machines[index].level.set(level);
+        let versions = Versions::new(min, max).expect("the lower one comes first");
+        self.machines[index].versions.set(Some(versions));
+    }
+
+    /// Takes a host down and starts it with a release that knows so much, and speaks this.
+    fn restart_with(&self, index: usize, level: Level, versions: (u8, u8)) {
+        self.take_down(index, false);
+        self.set_release(index, level, versions);
         self.boot(index, |_, _| async {});
     }
 
@@ -42,7 +53,7 @@ fn start_older(seed: u64) -> Cluster {
     let cluster = Cluster::new(&plan, None);
     cluster.boot_empty_directory();
     for index in 0..3 {
-        cluster.machines[index].level.set(Level::FIRST);
+        cluster.set_release(index, Level::FIRST, OLDER);
         cluster.boot(index, |_, _| async {});
     }
     cluster.on(0, async move |env| {
@@ -74,7 +85,7 @@ fn roll(cluster: &Cluster, through: usize, restarted: usize) {
         }
     });
     cluster.world.run_for(Duration::from_secs(2));
-    cluster.restart_with(restarted, Level::NEWEST);
+    cluster.restart_with(restarted, Level::NEWEST, NEWER);
     wait_for_hosts(cluster);
     let back = written.get();
     cluster.world.run_for(Duration::from_secs(30));
@@ -105,7 +116,7 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
     assert_eq!(cluster.level(1), Some(2));
     assert_eq!(cluster.upgrade(1, false), Ok((2, 2)), "again changes nothing");
     // None of them goes back.
-    cluster.restart_with(2, Level::FIRST);
+    cluster.restart_with(2, Level::FIRST, OLDER);
     cluster.world.run_for(Duration::from_secs(60));
     assert!(cluster.node(2).is_none(), "it would not read the volume");
     let state = cluster.status(0).hosts.into_iter().find(|host| host.name == "host3");
@@ -117,8 +128,8 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
 #[test]
 fn a_host_that_goes_back_while_the_cluster_is_upgraded_ends() {
     let cluster = start_older(232);
-    cluster.restart_with(0, Level::NEWEST);
-    cluster.restart_with(1, Level::NEWEST);
+    cluster.restart_with(0, Level::NEWEST, NEWER);
+    cluster.restart_with(1, Level::NEWEST, NEWER);
     wait_for_hosts(&cluster);
     let ended = [0, 1, 2].map(|index| {
         let (node, ended) = (cluster.node(index).expect("it runs"), Rc::new(Cell::new(false)));
@@ -141,4 +152,26 @@ fn a_host_that_goes_back_while_the_cluster_is_upgraded_ends() {
     });
     cluster.world.run_for(Duration::from_secs(5));
     assert_eq!(ended.map(|(_, ended)| ended.get()), [false, false, true]);
+}
+
+#[test]
+fn a_host_whose_release_is_too_far_from_the_others_is_an_alarm_until_it_has_another_one() {
+    let cluster = start_older(233);
+    cluster.create("v", 4, 0).expect("there is room");
+    assert_eq!(cluster.status(0).alarms, Vec::<String>::new());
+    cluster.restart_with(2, Level::FIRST, FAR);
+    cluster.world.run_for(Duration::from_secs(30));
+    for index in [0, 1] {
+        let status = cluster.status(index);
+        let said = format!("host3 speaks versions {} to {} of the frames", FAR.0, FAR.1);
+        assert!(status.alarms.iter().any(|alarm| alarm.starts_with(&said)), "{:?}", status.alarms);
+        assert_eq!(status.health, Health::Red);
+    }
+    cluster.restart_with(2, Level::FIRST, NEWER);
+    let is_whole = || cluster.status(0).health == Health::Green;
+    assert!((0..60).any(|_| {
+        cluster.world.run_for(Duration::from_secs(1));
+        is_whole()
+    }));
+    assert_eq!(cluster.status(0).alarms, Vec::<String>::new());
 }
