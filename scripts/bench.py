@@ -189,6 +189,7 @@ class Bench:
         self.cluster = None if options.no_gabion else Cluster(options.gabion, data)
         self.probes = []
         self.pattern = None
+        self.pattern_pause = None
         self.rows = []
 
     def start(self, gib_max):
@@ -357,6 +358,9 @@ class Bench:
         rate, commit_us = device_pattern.measure(os.path.join(self.folder, "pattern"))
         say(f"the disk carries {rate} client writes/s, a commit takes {commit_us:.0f} us")
         self.pattern = rate or None
+        if rate:
+            self.pattern_pause = device_pattern.longest_pause(os.path.join(self.folder, "pattern"), rate)
+            say(f"its slowest commit in a minute takes {self.pattern_pause:.0f} ms")
 
     def table(self):
         lines = [
@@ -382,7 +386,8 @@ class Bench:
         ratio = gabion.iops / self.pattern
         met = "met" if ratio >= PATTERN_RATIO_MIN else "missed"
         alone = f"{ratio:.2f} of the devices' part alone, {self.pattern:,} writes/s"
-        return f"{case.name}: {alone} (asked {PATTERN_RATIO_MIN}: {met})."
+        pause = f"its slowest commit in a minute took {self.pattern_pause:.0f} ms"
+        return f"{case.name}: {alone} (asked {PATTERN_RATIO_MIN}: {met}); {pause}."
 
     def line(self, row):
         case, gabion, raw = row["case"], row["gabion"], row["raw"]

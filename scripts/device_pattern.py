@@ -69,14 +69,31 @@ def prepare(folder):
             subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
-def try_rate(folder, rate, seconds):
-    wanted = jobs(folder, rate)
+def play(folder, wanted, seconds):
+    """What fio says of these jobs."""
     path = os.path.join(folder, "pattern.fio")
     with open(path, "w", encoding="ascii") as file:
         file.write(job_file(wanted, seconds))
     command = ["fio", path, "--output-format=json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return kept_up(wanted, json.loads(done.stdout[done.stdout.index("{"):]))
+    return json.loads(done.stdout[done.stdout.index("{"):])
+
+
+def try_rate(folder, rate, seconds):
+    wanted = jobs(folder, rate)
+    return kept_up(wanted, play(folder, wanted, seconds))
+
+
+def slowest_ms(result):
+    """Milliseconds of the slowest commit of any host."""
+    logs = [entry for entry in result["jobs"] if entry["jobname"].startswith("log")]
+    return max(entry["write"]["clat_ns"]["max"] for entry in logs) / 1e6
+
+
+def longest_pause(folder, rate, seconds=60):
+    """Milliseconds of the slowest commit at that rate, in the time that a steady case takes."""
+    prepare(folder)
+    return slowest_ms(play(folder, jobs(folder, rate), seconds))
 
 
 def highest(attempt, bounds=RATES):

@@ -112,6 +112,11 @@ class DevicePattern(unittest.TestCase):
             result = {"jobs": [side(name, part if name == "back0" else 1) for name in wanted]}
             self.assertEqual(device_pattern.kept_up(wanted, result), (is_kept, 200.0))
 
+    def test_the_slowest_commit_of_any_host_is_its_pause(self):
+        slow = {"log0": 3e6, "log1": 41e6, "destage0": 900e6}
+        jobs = [{"jobname": name, "write": {"clat_ns": {"max": most}}} for name, most in slow.items()]
+        self.assertEqual(device_pattern.slowest_ms({"jobs": jobs}), 41)
+
 
 class Account(unittest.TestCase):
     class Counted:
