@@ -203,7 +203,9 @@ impl SeedRun {
             return;
         }
         let left = self.orphans().unwrap_or_default().into_iter();
-        let names: base::Set<String> = left.filter_map(|orphan| orphan.volume).collect();
+        // One that says nothing of itself is named by its object.
+        let name = |orphan: OrphanReport| orphan.volume.unwrap_or(orphan.object);
+        let names: base::Set<String> = left.map(name).collect();
         for volume in names {
             let deleted = self.ask(0, Command::OrphanDelete { volume });
             tracing::info!(?deleted, "what is left");

@@ -49,6 +49,8 @@ pub struct Machine {
     says_run: Rc<Cell<bool>>,
     /// Tasks that do what an operator would do on this machine.
     orders: RefCell<TaskSet>,
+    /// Groups that one of these closed and has not tried to open yet, named by their cache devices.
+    reopening: Rc<RefCell<Vec<String>>>,
 }
 
 impl Machine {
@@ -59,6 +61,24 @@ impl Machine {
         let me = HostId(self.number);
         let says = |group: DiskGroup| group.incarnation_seen(me) >= node.incarnation();
         Some(node.groups().into_iter().any(says))
+    }
+}
+
+/// A group that is about to be opened again, until dropped.
+struct Reopening(Rc<RefCell<Vec<String>>>, String);
+
+impl Reopening {
+    fn new(all: &Rc<RefCell<Vec<String>>>, cache: &str) -> Self {
+        all.borrow_mut().push(cache.to_owned());
+        Self(Rc::clone(all), cache.to_owned())
+    }
+}
+
+impl Drop for Reopening {
+    fn drop(&mut self) {
+        let mut all = self.0.borrow_mut();
+        let mine = all.iter().position(|cache| *cache == self.1);
+        mine.map(|at| all.swap_remove(at));
     }
 }
 
@@ -120,6 +140,7 @@ impl Cluster {
             last_run: Rc::default(),
             says_run: Rc::default(),
             orders: RefCell::default(),
+            reopening: Rc::default(),
         });
         let machines: Vec<_> = machines.collect();
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
@@ -387,6 +408,7 @@ impl Cluster {
         let GroupConfig { cache, .. } = self.group(group);
         let greedy = self.greedy(index);
         let inner = env.clone();
+        let mut reopening = Some(Reopening::new(&machine.reopening, &cache));
         machine.orders.borrow().spawn(&env, "operator", async move {
             if let Err(error) = node.close_group(&cache).await {
                 return tracing::warn!(%error, "not closed");
@@ -403,9 +425,18 @@ impl Cluster {
                     Ok(()) | Err(StorageError::IsOpen { .. }) => return,
                     Err(error) => tracing::warn!(%error, "not opened"),
                 }
+                reopening.take();
                 inner.sleep(RESTART_PAUSE).await;
             }
         });
+    }
+
+    /// The groups of a running host that are out of service, and that nobody is about to open.
+    pub(crate) fn given_up_groups(&self, index: usize) -> Vec<String> {
+        let mut closed = self.node(index).map(|node| node.closed_groups()).unwrap_or_default();
+        let reopening = self.machines[index].reopening.borrow();
+        closed.retain(|cache| !reopening.contains(cache));
+        closed
     }
 
     /// Asks a host that is up to change which components an object has.

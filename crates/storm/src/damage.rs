@@ -371,7 +371,7 @@ impl SeedRun {
             let groups = node.groups();
             let stopped = groups.iter().filter(|group| group.status().fenced.is_some());
             let stopped = stopped.map(|group| group.cache_path().to_owned());
-            let caches: Vec<_> = stopped.chain(node.closed_groups()).collect();
+            let caches: Vec<_> = stopped.chain(self.cluster.given_up_groups(host)).collect();
             drop(groups);
             let out = node.out_devices().into_iter().next();
             if let (Some((cache, at)), true) = (out, caches.is_empty()) {

@@ -262,7 +262,8 @@ impl Records {
         next: &ObjectRecord,
     ) -> Option<ComponentId> {
         // Nobody chose where the components of a record are that was made anew.
-        let is_anew = next.is_doubted || last.is_some_and(|last| is_made_anew(last, next));
+        let is_anew =
+            next.is_doubted || last.map_or(is_from_adoption(next), |last| is_made_anew(last, next));
         let was_there =
             |id| last.is_some_and(|last| last.components.iter().any(|old| old.id == id));
         let is_shared = |one: HostId, other: HostId| {
@@ -276,6 +277,11 @@ impl Records {
         };
         new.find(is_too_close).map(|new| new.id)
     }
+}
+
+/// Whether a record that is the first one comes from an adoption: the directory was lost.
+fn is_from_adoption(first: &ObjectRecord) -> bool {
+    first.version.0 >= object::ADOPTION_LEAP
 }
 
 /// Whether an operator's adoption made the record anew.

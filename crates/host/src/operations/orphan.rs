@@ -84,13 +84,18 @@ impl Lost {
     /// they were read. A host that gives up a component for its space changes that record first,
     /// and `write` then changes nothing.
     fn holding(&self, write: Transaction, object: &ObjectRecord) -> Transaction {
-        let of = |id: ComponentId| Some((id, *self.revisions.get(&id)?));
-        let kept = object.components.iter().map(|component| component.id);
-        let known = kept.chain(object.removed.iter().map(|removed| removed.id)).filter_map(of);
-        known.fold(write, |write, (id, revision)| {
-            write.expect(directory::orphan_key(id), Expect::Revision(revision))
-        })
+        holding(&self.revisions, write, object)
     }
+}
+
+/// See [`Lost::holding`].
+fn holding(revisions: &Revisions, write: Transaction, object: &ObjectRecord) -> Transaction {
+    let of = |id: ComponentId| Some((id, *revisions.get(&id)?));
+    let kept = object.components.iter().map(|component| component.id);
+    let known = kept.chain(object.removed.iter().map(|removed| removed.id)).filter_map(of);
+    known.fold(write, |write, (id, revision)| {
+        write.expect(directory::orphan_key(id), Expect::Revision(revision))
+    })
 }
 
 impl Operations {
@@ -233,7 +238,7 @@ impl Operations {
         if tombstones.names(volume) {
             return Err(failed(format!("volume {volume} was deleted by command")));
         }
-        self.check_fresh(&lost)?;
+        self.check_fresh(&lost.about.name, lost.objects.values().flat_map(|(_, found)| found))?;
         let known = self.volume_by_id(volume).await?;
         let volume = match known {
             Some(record) => self.adopt_into(record, &lost, is_forced).await?,
@@ -244,16 +249,18 @@ impl Operations {
     }
 
     /// What a host said before it went down, or in an earlier run, may not be so any more.
-    fn check_fresh(&self, lost: &Lost) -> Outcome<()> {
-        let records = lost.objects.values().flat_map(|(_, found)| found);
-        for record in records.filter(|record| record.given_up.is_none()) {
+    fn check_fresh<'a>(
+        &self,
+        name: &str,
+        found: impl IntoIterator<Item = &'a OrphanRecord>,
+    ) -> Outcome<()> {
+        for record in found.into_iter().filter(|record| record.given_up.is_none()) {
             let alive = self.view.alive(record.host).map(|alive| alive.incarnation);
             if alive != Some(record.incarnation) {
                 return Err(failed(format!(
-                    "{} has copies of '{}' and is down or was just started: start it, and try \
-                     again in a minute",
-                    self.view.host_name(record.host),
-                    lost.about.name
+                    "{} has copies of '{name}' and is down or was just started: start it, and \
+                     try again in a minute",
+                    self.view.host_name(record.host)
                 )));
             }
         }
@@ -361,8 +368,18 @@ impl Operations {
 
     /// Deletes components that the records of their objects went on without: the records have them
     /// deleted from now on.
-    async fn leave_out(&self, wanted: &str, lost: &Lost) -> Outcome<()> {
-        for (object, found) in lost.objects.values() {
+    async fn leave_out(
+        &self,
+        wanted: &str,
+        records: Vec<OrphanRecord>,
+        revisions: &Revisions,
+    ) -> Outcome<()> {
+        // Of some nobody knows which volume they are of.
+        let mut objects: Map<ObjectId, Vec<OrphanRecord>> = Map::new();
+        for record in records {
+            objects.entry(record.object).or_default().push(record);
+        }
+        for (object, found) in &objects {
             let key = object_key(*object);
             let entry = self.directory.get(&key).await.map_err(away)?;
             let old = entry.as_ref().map(|entry| ObjectRecord::decode(&entry.value));
@@ -375,7 +392,7 @@ impl Operations {
             let write = Transaction::new()
                 .expect(&key, Expect::Revision(entry.revision))
                 .put(&key, record.encode());
-            self.commit(lost.holding(write, &record)).await?;
+            self.commit(holding(revisions, write, &record)).await?;
         }
         Ok(())
     }
@@ -471,9 +488,8 @@ impl Operations {
             false => gather(records, wanted)?.objects.into_values().flat_map(|o| o.1).collect(),
         };
         if !records.is_empty() && records.iter().all(|r| r.missing == Missing::Component) {
-            let lost = Lost { revisions, ..gather(records, wanted)? };
-            self.check_fresh(&lost)?;
-            return self.leave_out(wanted, &lost).await;
+            self.check_fresh(wanted, &records)?;
+            return self.leave_out(wanted, records, &revisions).await;
         }
         let objects: Set<ObjectId> = records.iter().map(|record| record.object).collect();
         let hosts: Set<HostId> = records.iter().map(|record| record.host).collect();
