@@ -267,3 +267,33 @@ fn components_that_never_came_to_say_what_they_are_of_are_adopted_by_the_backup_
     cluster.run(LONG);
     assert_eq!((cluster.orphans().len(), cluster.status(0).health), (0, Health::Green));
 }
+
+/// Seed 304008726: a copy was just being added when the directory was set back.
+#[test]
+fn a_component_that_never_came_to_say_what_it_is_of_is_deleted_by_its_object() {
+    let cluster = start(41);
+    cluster.create_on(2, "web", 8, 0).expect("there is room");
+    let backup = doubted(cluster.backup());
+    let status = cluster.status(0);
+    let used = |name: &str| status.volumes[0].components.iter().any(|one| one.host == name);
+    let index = (0..3).find(|index| !used(&format!("host{}", index + 1))).expect("one is free");
+    let record = cluster.records.all_objects("web").remove(0).expect("it has one");
+    let group = cluster.node(index).expect("it runs").groups().remove(0);
+    let (object, sectors) = (record.id, record.sectors);
+    cluster.on(index, async move |_| {
+        let made = group.create_component(base::ComponentId(77), object, sectors).await;
+        made.expect("there is room");
+    });
+    cluster.go_back(backup);
+    cluster.run(LONG);
+    cluster.adopt("web").expect("its copies are there");
+    cluster.write("web", 3);
+    cluster.run(LONG);
+    let left = cluster.orphans();
+    assert_eq!(left.iter().map(|one| &one.volume).collect::<Vec<_>>(), [&None]);
+    cluster.ask(0, Command::OrphanDelete { volume: object.to_string() }).expect("it goes");
+    cluster.run(LONG);
+    assert_eq!((cluster.held(), cluster.orphans().len()), (2, 0));
+    assert_eq!(cluster.status(0).health, Health::Green);
+    assert_eq!(cluster.read(index, "web"), Some(3));
+}
