@@ -33,8 +33,9 @@ pub fn say_levels(report: &StatusReport) {
     let known = || report.hosts.iter().filter_map(|host| host.level);
     let (Some(least), Some(most)) = (known().min(), known().max()) else { return };
     if least < most {
-        let older = report.hosts.iter().filter(|host| host.level == Some(least));
-        let names: Vec<&str> = older.map(HostReport::host).collect();
+        let is_older = |shards: &[&HostReport]| shards.iter().any(|one| one.level == Some(least));
+        let older = operator::by_host(&report.hosts).into_iter().filter(|host| is_older(&host.1));
+        let names: Vec<&str> = older.map(|(name, _)| name).collect();
         say!("an older release runs on {}: start it with the newer one", names.join(", "));
     } else if report.level.is_some_and(|level| level < least) {
         say!("all hosts have a newer release: 'gabion cluster upgrade' lets the cluster use it");

@@ -79,16 +79,11 @@ impl Lost {
         }
         Ok(VolumeLayout::of_runs(runs))
     }
-
-    /// Adds a condition to `write`: the orphan records of the components of `object` are still as
-    /// they were read. A host that gives up a component for its space changes that record first,
-    /// and `write` then changes nothing.
-    fn holding(&self, write: Transaction, object: &ObjectRecord) -> Transaction {
-        holding(&self.revisions, write, object)
-    }
 }
 
-/// See [`Lost::holding`].
+/// Adds a condition to `write`: the orphan records of the components of `object` are still as
+/// they were read. A host that gives up a component for its space changes that record first,
+/// and `write` then changes nothing.
 fn holding(revisions: &Revisions, write: Transaction, object: &ObjectRecord) -> Transaction {
     let of = |id: ComponentId| Some((id, *revisions.get(&id)?));
     let kept = object.components.iter().map(|component| component.id);
@@ -311,7 +306,7 @@ impl Operations {
                 .expect(directory::deleted_key(volume.id), Expect::Absent)
                 .expect(&key, expect)
                 .put(&key, record.encode());
-            self.commit(lost.holding(write, &record)).await?;
+            self.commit(holding(&lost.revisions, write, &record)).await?;
         }
         if left > 0 {
             return Err(failed(format!(
@@ -359,7 +354,7 @@ impl Operations {
             for object in part {
                 let key = object_key(object.id);
                 write = write.expect(&key, Expect::Absent).put(&key, object.encode());
-                write = lost.holding(write, object);
+                write = holding(&lost.revisions, write, object);
             }
             self.commit(write).await?;
         }
@@ -443,7 +438,7 @@ impl Operations {
             for object in *part {
                 let key = object_key(object.id);
                 write = write.expect(&key, Expect::Absent).put(&key, object.encode());
-                write = lost.holding(write, object);
+                write = holding(&lost.revisions, write, object);
             }
             write = match (is_first, is_last) {
                 (true, true) => write,

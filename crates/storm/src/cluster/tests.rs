@@ -49,16 +49,21 @@ pub(super) fn start_hosts(seed: u64, hosts: u32, groups: u32) -> Cluster {
 
 /// On so many machines two hosts.
 pub(super) fn start_pairs(seed: u64, hosts: u32, groups: u32, pairs: u32) -> Cluster {
+    let cluster = Cluster::new(&calm(seed, hosts, groups, pairs), None);
+    cluster.boot_directory();
+    (0..cluster.machines.len()).for_each(|index| cluster.boot(index, |_, _| async {}));
+    wait_for_hosts(&cluster);
+    cluster
+}
+
+/// So many hosts, on so many machines two of them, to which nothing happens by itself.
+fn calm(seed: u64, hosts: u32, groups: u32, pairs: u32) -> Plan {
     let mut plan = Plan { pairs, ..Plan::of_seed(seed) };
     (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (hosts, groups, 1, Vec::new());
     plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
     (plan.group, plan.object) = (GroupOptions::default(), ObjectOptions::default());
     (plan.directory, plan.quirks) = Default::default();
-    let cluster = Cluster::new(&plan, None);
-    cluster.boot_directory();
-    (0..cluster.machines.len()).for_each(|index| cluster.boot(index, |_, _| async {}));
-    wait_for_hosts(&cluster);
-    cluster
+    plan
 }
 
 pub(super) fn wait_for_hosts(cluster: &Cluster) {

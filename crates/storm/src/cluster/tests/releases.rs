@@ -45,11 +45,7 @@ impl Cluster {
 
 /// Three hosts of a release of before, in a cluster that was made with it.
 fn start_older(seed: u64) -> Cluster {
-    let mut plan = Plan::of_seed(seed);
-    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, 1, 1, Vec::new());
-    (plan.directory, plan.quirks, plan.pairs) = Default::default();
-    plan.kind = ClusterKind::AllFlash;
-    plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
+    let plan = Plan { kind: ClusterKind::AllFlash, ..calm(seed, 3, 1, 0) };
     let cluster = Cluster::new(&plan, None);
     cluster.boot_empty_directory();
     for index in 0..3 {
