@@ -49,6 +49,13 @@ def requests_of(groups):
     return totals
 
 
+def slowest_request_ms(cluster):
+    """Milliseconds of the slowest request to any device in the hosts' last window (10 s)."""
+    devices = [device for group in cluster.ask("status")["groups"] for device in group["devices"]]
+    kinds = ("reads", "writes", "durable")
+    return max((device["latency"][kind]["max_us"] for device in devices for kind in kinds), default=0) / 1000
+
+
 class Moment:
     """What was counted until now."""
 

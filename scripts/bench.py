@@ -33,6 +33,8 @@ STEADY_COUNTED = 30
 PAGED_SECONDS = 240
 PAGED_COUNTED = 180
 LOG_MSEC = 50
+# The hosts tell of the last window of requests, which is twice as long.
+WATCH_SECONDS = 5
 GIB = 1 << 30
 HOSTS = 3
 CACHE_GIB = 1
@@ -106,6 +108,8 @@ class Figures:
     cpu_us: float | None = None
     etcd_us: float | None = None
     pause_ms: float | None = None
+    # The slowest request to a device within the run, as the hosts measured it.
+    device_ms: float | None = None
     requests: dict = field(default_factory=dict)
     account: str = ""
     notes: list = field(default_factory=list)
@@ -118,8 +122,9 @@ class Figures:
             return sum(values) / len(values) if values else None
         worst = {name: max((getattr(run, name) or 0 for run in runs), default=0) for name in ("p99_us", "worst_ms")}
         pauses = [run.pause_ms for run in runs if run.pause_ms is not None]
+        slowest = [run.device_ms for run in runs if run.device_ms is not None]
         return cls(mean("iops"), mean("mean_us"), **worst, cpu_us=mean("cpu_us"), etcd_us=mean("etcd_us"),
-                   pause_ms=max(pauses, default=None), requests=runs[-1].requests, account=runs[-1].account,
+                   pause_ms=max(pauses, default=None), device_ms=max(slowest, default=None), requests=runs[-1].requests, account=runs[-1].account,
                    notes=[note for run in runs for note in run.notes])
 
 
@@ -256,11 +261,12 @@ class Bench:
         servers = processes("gabion", self.cluster.data)
         directory = processes("etcd", self.cluster.data)
         running = fio(arguments, self.folder)
-        time.sleep(seconds - counted - 1 if case.steady_gib else 1)
+        wait = self.watch if case.steady_gib else time.sleep
+        slowest = [wait(seconds - counted - 1 if case.steady_gib else 1)]
         begin = account.Moment(self.cluster, servers)
         before = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
         asked = disk_requests(self.folder)
-        time.sleep(counted if case.steady_gib else seconds - 2)
+        slowest.append(wait(counted if case.steady_gib else seconds - 2))
         after = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
         done = disk_requests(self.folder)
         end = account.Moment(self.cluster, servers)
@@ -271,6 +277,7 @@ class Bench:
             figures.iops, empty = parse_iops_log(lines, (seconds - counted) * 1000)
             # An interval at either edge may be empty in part; and no pause is longer than the slowest I/O.
             figures.pause_ms = min(empty + 2 * LOG_MSEC, figures.worst_ms)
+            figures.device_ms = max([*slowest, account.slowest_request_ms(self.cluster)])
         ios = max(figures.iops * (after[0] - before[0]), 1)
         figures.cpu_us = (after[1] - before[1]) / ios * 1e6
         figures.etcd_us = (after[2] - before[2]) / ios * 1e6
@@ -279,18 +286,29 @@ class Bench:
         figures.notes = notes
         return figures
 
+    def watch(self, seconds):
+        """Lets so much time pass; the milliseconds of the slowest request to a device that the hosts saw meanwhile."""
+        slowest, end = 0.0, time.monotonic() + seconds
+        while time.monotonic() + WATCH_SECONDS < end:
+            time.sleep(WATCH_SECONDS)
+            slowest = max(slowest, account.slowest_request_ms(self.cluster))
+        time.sleep(max(end - time.monotonic(), 0))
+        return slowest
+
     def raw(self, case):
         """The same load on a file in the same folder: no network, no copy, durable writes."""
+        # As long as a steady case: how long the disk alone stands still now and then is seen by nothing shorter.
+        seconds = STEADY_SECONDS if case.steady_gib else self.seconds
         path = os.path.join(self.folder, "raw")
         common = ["--ioengine=io_uring", "--direct=1", f"--filename={path}", "--size=1G"]
         if not os.path.exists(path) or os.path.getsize(path) < GIB:
             fill = [*common, "--rw=write", "--bs=1M", "--iodepth=8", "--end_fsync=1"]
             fio_result(fio(fill, self.folder), self.folder, "write", 120)
-        say(f"{case.name}: raw disk, {self.seconds} s")
+        say(f"{case.name}: raw disk, {seconds} s")
         arguments = [*common, f"--rw={case.rw}", f"--bs={case.block}", f"--iodepth={case.depth}"]
-        arguments += ["--time_based", f"--runtime={self.seconds}"]
+        arguments += ["--time_based", f"--runtime={seconds}"]
         arguments += ["--sync=dsync"] if "write" in case.rw else []
-        return fio_result(fio(arguments, self.folder), self.folder, case.rw, self.seconds)
+        return fio_result(fio(arguments, self.folder), self.folder, case.rw, seconds)
 
     def probe(self):
         """Runs the probe's own script once, where it exists."""
@@ -377,6 +395,7 @@ class Bench:
                 lines.append(f"\n{row['case'].name}: {row['gabion'].account}.")
             if row["case"].steady_gib and row["gabion"]:
                 lines.append("\n" + self.beside_pattern(row["case"], row["gabion"]))
+                lines.append("\n" + beside_devices(row["case"], row["gabion"], row["raw"]))
         return "\n".join(lines)
 
     def beside_pattern(self, case, gabion):
@@ -407,6 +426,13 @@ class Bench:
         cells.append(f"{probe:,.0f} ({each})" if probe else "-")
         cells.append(f"{ratio:.2f}" if ratio else "-")
         return "| " + " | ".join([*cells, targets, met]) + " |"
+
+
+def beside_devices(case, gabion, raw):
+    """Whose a steady case's longest pause is: the slowest request to a device within it, and of the raw disk alone."""
+    alone = f"; the raw disk alone, in {STEADY_SECONDS} s: {raw.worst_ms:.0f} ms" if raw else ""
+    return (f"{case.name}: longest pause {gabion.pause_ms:.0f} ms; the slowest request to a device within the run: "
+            f"{gabion.device_ms:.0f} ms{alone}.")
 
 
 def judge(case, gabion, ratio, other=None):
