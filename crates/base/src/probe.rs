@@ -305,6 +305,8 @@ crate::named! {
         ObjectsLot = "objects-lot",
         /// The records of a volume were written or deleted in a second transaction.
         SecondTransaction = "second-transaction",
+        /// A component whose object was deleted while a host looked at what it has.
+        DeletedWhileLooking = "deleted-while-looking",
         /// A grant came so late that it ends before the next one is asked for.
         GrantCameLate = "grant-came-late",
         /// A read was given back unanswered, because a grant had ended and none came in time.

@@ -406,8 +406,11 @@ impl SeedRun {
         Err(Violation::Stuck(format!("not '{what}' within {} s", HEAL_MAX.as_secs())))
     }
 
-    /// Logs how every disk group is, for whoever looks for the cause.
+    /// Logs how every disk group and object is, for whoever looks for the cause.
     fn describe(&self) {
+        for record in self.cluster.records.all() {
+            tracing::info!(?record, "stuck");
+        }
         for index in 0..self.cluster.machines.len() {
             let groups = self.cluster.node(index).map(|node| node.groups()).unwrap_or_default();
             for group in groups {

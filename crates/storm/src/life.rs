@@ -10,7 +10,7 @@ mod choice;
 mod history;
 
 use crate::cluster::{Asking, Cluster};
-use base::{Instant, Map, ObjectId, Rng, Set};
+use base::{Instant, Map, Rng};
 pub(crate) use choice::SpareDeed;
 use directory::{VOLUME_PREFIX, VolumeRecord};
 use env::Task;
@@ -72,8 +72,6 @@ pub(crate) struct Life {
     names: u64,
     pub(crate) history: SpareHistory,
     pub(crate) blocks: Map<u64, BlockState>,
-    /// All objects of spare volumes that there ever were.
-    pub(crate) objects: Set<ObjectId>,
     pub(crate) asked: Option<Asked>,
     next_at: Instant,
     /// When everything is surely over that had no answer.
@@ -91,7 +89,6 @@ impl Life {
             names: 0,
             history: SpareHistory::new(),
             blocks: Map::new(),
-            objects: Set::new(),
             asked: None,
             next_at: Instant::default(),
             calm_at: Instant::default(),
@@ -159,7 +156,6 @@ impl Life {
         let mine = format!("{PREFIX}{}-", self.number);
         let mut found: Vec<VolumeRecord> = spare_volumes(cluster);
         found.retain(|record| called(record).starts_with(&mine));
-        self.objects.extend(found.iter().flat_map(|record| record.objects.iter().copied()));
         let looked = match &found[..] {
             [] => self.history.look(None, command),
             [record] => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
-use base::{ComponentId, HostId, Map, ObjectId, VolumeId};
+use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
 use directory::store::{Change, EventBatch, Snapshot};
 use directory::{
     Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
@@ -18,6 +18,8 @@ pub struct Records {
     /// The machines that hosts share.
     machines: Map<HostId, String>,
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
+    /// Components that a record of an object ever listed.
+    listed: RefCell<Set<ComponentId>>,
     /// Each volume, as large as it ever was: a directory that goes back in time may have it
     /// smaller.
     volumes: RefCell<Map<String, VolumeRecord>>,
@@ -118,6 +120,12 @@ impl Records {
         let objects = self.objects.borrow();
         let mut components = objects.values().flat_map(|record| &record.components);
         components.any(|c| c.id == id && c.state == directory::ComponentState::Active)
+    }
+
+    /// Whether a record of an object ever listed this component.
+    #[must_use]
+    pub fn was_listed(&self, id: ComponentId) -> bool {
+        self.listed.borrow().contains(&id)
     }
 
     /// Counts the changes of all records of objects.
@@ -238,6 +246,7 @@ impl Records {
             let highest = highest.entry(id).or_default();
             *highest = (*highest).max(record.term.0);
         }
+        self.listed.borrow_mut().extend(record.components.iter().map(|component| component.id));
         let before = self.objects.borrow_mut().insert(id, record.clone());
         self.follow_fork(before.as_ref(), &record);
         if let Some(new) = self.new_on_one_machine(before.as_ref(), &record) {

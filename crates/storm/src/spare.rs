@@ -100,7 +100,6 @@ impl SeedRun {
         base::hit(base::Probe::SpareEnded);
         let mut life = self.life.borrow_mut();
         life.is_begun = false;
-        life.objects.clear();
         Ok(())
     }
 
@@ -145,13 +144,15 @@ impl SeedRun {
         }
         let places = self.places();
         spare_volumes(&self.cluster).iter().all(|volume| {
-            let wanted = (usize::from(volume.ftt) + 1).min(places);
+            // Some were made while more could be apart than now: those stay.
+            let copies = usize::from(volume.ftt) + 1;
+            let wanted = copies.min(places)..=copies;
             let objects = volume.objects.iter().map(|id| self.cluster.records.of_id(*id));
             objects.into_iter().all(|object| {
                 object.is_some_and(|object| {
                     let mut components = object.components.iter();
                     object.removed.is_empty()
-                        && components.len() == wanted
+                        && wanted.contains(&components.len())
                         && components.all(|c| c.state == ComponentState::Active)
                 })
             })
@@ -253,14 +254,14 @@ impl SeedRun {
 
     /// A component on a host that is none of these.
     fn component_beside(&self, host: usize, known: &Set<ComponentId>) -> Option<String> {
-        let life = self.life.borrow();
+        let records = &self.cluster.records;
         let groups = self.cluster.node(host).map(|node| node.groups()).unwrap_or_default();
         groups.iter().find_map(|group| {
             let others = group.components().into_iter().filter(|id| !known.contains(id));
             let mut infos = others.filter_map(|id| Some((id, group.component(id)?)));
-            // One that was never used may stay for hours: its creation failed.
-            let left =
-                infos.find(|(_, info)| info.meta.term.0 > 0 || life.objects.contains(&info.object));
+            // One that was never used nor listed may stay for hours: it was made for a record that
+            // did not come, for its creation failed or its object was deleted meanwhile.
+            let left = infos.find(|(id, info)| info.meta.term.0 > 0 || records.was_listed(*id));
             left.map(|(id, info)| format!("component {id} on host{}: {info:?}", host + 1))
         })
     }

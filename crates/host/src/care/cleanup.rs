@@ -110,6 +110,16 @@ impl Cleanup {
                 }
                 continue;
             };
+            let is_news = why == Missing::Object && info.orphaned.is_none();
+            if is_news && !deleted.contains(&info.object) {
+                // It may have been deleted since the tombstones were read. Then the next round
+                // deletes it here.
+                let now = Tombstones::read(&self.directory).await.ok()?;
+                if now.objects_for(self.me.host).contains(&info.object) {
+                    base::hit(base::Probe::DeletedWhileLooking);
+                    continue;
+                }
+            }
             let since = *seen.since.entry(component).or_insert(self.env.now());
             if self.is_kept(&group, component, &info, why, since, &deleted).await {
                 held.insert(component, self.record(&group, component, &info, why));

@@ -29,20 +29,21 @@ pub(crate) fn is_to_leave(
 }
 
 /// Whether a component is to leave its host, which is up, because another one is in the same fault
-/// domain: of those there the best one stays.
+/// domain, or on the same host as after an adoption of what was found: of those there the best one
+/// stays.
 pub(crate) fn is_too_close(
     record: &ObjectRecord,
     component: &ComponentRecord,
     domains: &HostDomains,
     is_up: impl Fn(HostId) -> bool,
 ) -> bool {
-    if domains.is_empty() || component.replaces.is_some() || !is_up(component.host) {
+    if component.replaces.is_some() || !is_up(component.host) {
         return false;
     }
     let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.host == one.host);
     let worth = |one: &ComponentRecord| {
         let is_whole = one.state == ComponentState::Active && is_up(one.host);
-        (is_whole, is_owners(one), Reverse(one.host))
+        (is_whole, is_owners(one), Reverse((one.host, one.id)))
     };
     // One that is being replaced leaves already, and what replaces another one was given its place.
     let is_leaving =

@@ -472,3 +472,16 @@ fn three_copies_in_one_rack_leave_it_one_after_the_other() {
     let steps = planned(&[record], &fewer, SETTLED).0;
     assert_eq!(steps, [RepairStep { object: ObjectId(1), change }]);
 }
+
+#[test]
+fn of_two_copies_on_one_host_one_leaves_it_or_is_taken_out() {
+    let mut record = pair(1, [2, 2]);
+    let facts = Facts { wanted: wanted(2, RepairDelay::Cluster), ..facts(SETTLED, &[1, 2, 3], 3) };
+    assert_eq!(planned(&[record.clone()], &facts, SETTLED).0, [replaced(1, 11, 1)]);
+    // As after an adoption of all that was found.
+    record.components.push(component(12, 3, ComponentState::Active));
+    let version = record.version;
+    let step = |component| MemberChange::TakeOut { component: ComponentId(component), version };
+    let steps = planned(&[record], &facts, SETTLED).0;
+    assert_eq!(steps.iter().map(|step| step.change).collect::<Vec<_>>(), [step(11)]);
+}

@@ -5,7 +5,6 @@
 use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use crate::care::trash::Deletion;
 use crate::operations::{Operations, Outcome, failed, usage};
-use base::VolumeId;
 use directory::{Entry, Trashed, VolumeRecord, trash_name};
 use operator::{CommandFailure, TrashedReport, VolumeReport};
 
@@ -36,11 +35,9 @@ impl Operations {
 
     /// Brings a deleted volume back, under another name where one is given.
     pub(crate) async fn undelete(&self, wanted: &str, name: Option<&str>) -> Outcome<VolumeReport> {
-        let trashed = self.trashed(wanted)?;
-        let before = trashed.trashed.as_ref().map(|trashed| trashed.name.clone());
-        let name = name.map(str::to_owned).or(before).unwrap_or_default();
+        let (trashed, revision) = self.trashed_entry(wanted).await?;
+        let name = name.unwrap_or(said_name(&trashed)).to_owned();
         placement::check_name(&name).map_err(usage)?;
-        let (trashed, revision) = self.volume_entry(&trashed.name).await?;
         let volume = VolumeRecord { name, trashed: None, ..trashed.clone() };
         self.put_moved(&trashed, revision, &volume).await?;
         self.until_seen(&volume, |_| true).await;
@@ -49,8 +46,7 @@ impl Operations {
 
     /// Deletes a deleted volume for good.
     pub(crate) async fn purge(&self, wanted: &str) -> Outcome<()> {
-        let trashed = self.trashed(wanted)?;
-        let (trashed, revision) = self.volume_entry(&trashed.name).await?;
+        let (trashed, revision) = self.trashed_entry(wanted).await?;
         self.delete_for_good(&trashed, revision).await
     }
 
@@ -75,12 +71,20 @@ impl Operations {
         all
     }
 
-    /// The deleted volume that had this name, or has this id.
+    /// The deleted volume that had this name, or has this id, as the directory has it: this host's
+    /// view may be of before it was brought back and deleted under another name.
+    async fn trashed_entry(&self, wanted: &str) -> Outcome<(VolumeRecord, u64)> {
+        let known = self.trashed(wanted)?;
+        match self.volume_entry(&known.name).await? {
+            (volume, revision) if was_called(&volume, wanted) => Ok((volume, revision)),
+            _ => Err(changed(wanted)),
+        }
+    }
+
+    /// The same as this host knows it.
     fn trashed(&self, wanted: &str) -> Outcome<VolumeRecord> {
         let mut all = self.view.volumes();
-        let is_wanted =
-            |id: VolumeId, trashed: &Trashed| trashed.name == wanted || id.to_string() == wanted;
-        all.retain(|volume| volume.trashed.as_ref().is_some_and(|one| is_wanted(volume.id, one)));
+        all.retain(|volume| was_called(volume, wanted));
         let ids: Vec<String> = all.iter().map(|volume| volume.id.to_string()).collect();
         match <[VolumeRecord; 1]>::try_from(all) {
             Ok([volume]) => Ok(volume),
@@ -140,6 +144,12 @@ impl Operations {
         }
         Err(changed(name))
     }
+}
+
+/// Whether it is deleted and this says which one it is: the name that it had, or its id.
+fn was_called(volume: &VolumeRecord, wanted: &str) -> bool {
+    let trashed = volume.trashed.as_ref();
+    trashed.is_some_and(|trashed| trashed.name == wanted || volume.id.to_string() == wanted)
 }
 
 /// The name under which people know a volume.
