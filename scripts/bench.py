@@ -124,7 +124,8 @@ class Figures:
         pauses = [run.pause_ms for run in runs if run.pause_ms is not None]
         slowest = [run.device_ms for run in runs if run.device_ms is not None]
         return cls(mean("iops"), mean("mean_us"), **worst, cpu_us=mean("cpu_us"), etcd_us=mean("etcd_us"),
-                   pause_ms=max(pauses, default=None), device_ms=max(slowest, default=None), requests=runs[-1].requests, account=runs[-1].account,
+                   pause_ms=max(pauses, default=None), device_ms=max(slowest, default=None),
+                   requests=runs[-1].requests, account=runs[-1].account,
                    notes=[note for run in runs for note in run.notes])
 
 

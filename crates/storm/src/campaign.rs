@@ -408,9 +408,8 @@ impl SeedRun {
 
     /// Logs how every disk group and object is, for whoever looks for the cause.
     fn describe(&self) {
-        for record in self.cluster.records.all() {
-            tracing::info!(?record, "stuck");
-        }
+        let records = self.cluster.records.all();
+        records.iter().for_each(|record| tracing::info!(?record, "stuck"));
         for index in 0..self.cluster.machines.len() {
             let groups = self.cluster.node(index).map(|node| node.groups()).unwrap_or_default();
             for group in groups {

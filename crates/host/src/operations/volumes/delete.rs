@@ -83,8 +83,7 @@ impl Operations {
 
     /// The same as this host knows it.
     fn trashed(&self, wanted: &str) -> Outcome<VolumeRecord> {
-        let mut all = self.view.volumes();
-        all.retain(|volume| was_called(volume, wanted));
+        let all = self.view.volumes_where(|volume| was_called(volume, wanted));
         let ids: Vec<String> = all.iter().map(|volume| volume.id.to_string()).collect();
         match <[VolumeRecord; 1]>::try_from(all) {
             Ok([volume]) => Ok(volume),
