@@ -95,6 +95,7 @@ fn a_deleted_volume_that_the_directory_lost_is_made_again_under_the_name_that_it
     let orphans = cluster.orphans();
     assert!(orphans.iter().all(|one| one.volume.as_deref() == Some("db")), "{orphans:?}");
     cluster.adopt("db").expect("it is made again");
+    cluster.run(HEARD);
     assert_eq!(cluster.read(1, "db"), Some(7));
 }
 
