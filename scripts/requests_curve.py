@@ -2,7 +2,7 @@
 """`./dev scale --requests`: requests to capacity for each destaged block, over pages touched to pages in memory.
 
 Uniform random writes of 4 KiB, simulated: the same on each machine. All limits but the segments' size are a part of
-production's, so that what would be a terabyte there fits the memory of a simulation (some 8 GiB): what decides is how
+production's, so that what would be a terabyte there fits the memory of a simulation (11 GB): what decides is how
 many blocks half a journal has for each page in memory, and that is the same in all parts.
 """
 import json

@@ -110,16 +110,6 @@ impl Cleanup {
                 }
                 continue;
             };
-            let is_news = why == Missing::Object && info.orphaned.is_none();
-            if is_news && !deleted.contains(&info.object) {
-                // It may have been deleted since the tombstones were read. Then the next round
-                // deletes it here.
-                let now = Tombstones::read(&self.directory).await.ok()?;
-                if now.objects_for(self.me.host).contains(&info.object) {
-                    base::hit(base::Probe::DeletedWhileLooking);
-                    continue;
-                }
-            }
             let since = *seen.since.entry(component).or_insert(self.env.now());
             if self.is_kept(&group, component, &info, why, since, &deleted).await {
                 held.insert(component, self.record(&group, component, &info, why));
@@ -154,6 +144,15 @@ impl Cleanup {
         }
         let went_back = matches!(why, Missing::Version | Missing::History);
         if !is_deleted && (info.orphaned.is_none() || (went_back && !info.went_back)) {
+            // It may have been deleted since the tombstones were read. Then the next round deletes
+            // it here.
+            if why == Missing::Object {
+                let Ok(now) = Tombstones::read(&self.directory).await else { return false };
+                if now.objects_for(self.me.host).contains(&info.object) {
+                    base::hit(base::Probe::DeletedWhileLooking);
+                    return false;
+                }
+            }
             match is_empty(info) {
                 true => warn!(
                     %component, object = %info.object, ?why,
