@@ -82,6 +82,8 @@ crate::named! {
         CheckpointRests = "checkpoint-rests",
         /// A CRC page was read again after it had been evicted.
         PageLoaded = "page-loaded",
+        /// CRC pages were read together, for a stream that comes to their chunks.
+        PagesLoadedAhead = "pages-loaded-ahead",
         /// A disk group gave checksum pages up, for there is one more that shares them.
         PagesGivenUp = "pages-given-up",
         /// A disk group was refused, for there is no memory for its tables.

@@ -46,6 +46,9 @@ pub struct GroupLimits {
     /// Headers of the read cache in one batch that are out of date: so many lines a second keep
     /// warm.
     pub header_lines: usize,
+    /// A stream has checksums of what it comes to loaded ahead, in one so many-th of the pages that
+    /// its device may hold. In production that leaves each stream room that is followed.
+    pub ahead_part: usize,
     /// Blocks of the smallest append that is a direct write: its data goes to capacity at once.
     /// More than a chunk has: none is. In production 256 KiB: for less the write of the log that it
     /// saves costs less than what its own requests cost.
@@ -77,6 +80,7 @@ impl Default for GroupLimits {
             sweep_segments: 8,
             fills: 16,
             header_lines: 256,
+            ahead_part: 16,
             direct_blocks: 64,
             direct_spare: 24,
             stock_chunks: 256,
@@ -100,7 +104,8 @@ impl GroupLimits {
             .min(self.band_pages)
             .min(self.sweep_segments)
             .min(self.fills)
-            .min(self.header_lines);
+            .min(self.header_lines)
+            .min(self.ahead_part);
         assert!(numbers > 0 && counts > 0, "a limit that lets nothing pass: {self:?}");
     }
 }

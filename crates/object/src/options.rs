@@ -62,7 +62,7 @@ pub enum ReadFrom {
     /// From the copy on its own host where there is one: nothing crosses the network.
     #[default]
     Nearest,
-    /// Each region of 1 MiB from one copy, always the same: the read caches of the hosts do not
+    /// Each region of 8 MiB from one copy, always the same: the read caches of the hosts do not
     /// hold the same data twice (hybrid groups).
     Chosen,
 }

@@ -12,6 +12,8 @@ use format::{PIECE_BLOCKS, ReadCacheLayout};
 use std::rc::Rc;
 
 const BLOCK: usize = BLOCK_SIZE as usize;
+/// Chunks of which a stream's checksums are loaded at once.
+const PAGES_AHEAD_CHUNKS: u64 = 64;
 
 /// A read of capacity whose data is to go to slots. While it exists, changes of the chunk are
 /// counted.
@@ -183,12 +185,28 @@ pub(crate) fn read_ahead(inner: &Rc<GroupInner>, serial: u32, device: usize, ind
     let Some((number, chunk)) = begun else { return };
     let of = Rc::clone(inner);
     inner.fills.spawn(&inner.env, "read ahead", async move {
+        load_pages_ahead(&of, serial, device, index).await;
         let data = read_chunk(&of, device, chunk).await;
         if let Some(cache) = of.state.borrow_mut().read_cache.as_deref_mut() {
             cache.streams.end(number, data);
         }
         of.cache_kick.notify();
     });
+}
+
+/// Where the checksums of a component's chunk are not in memory, loads them with those of the
+/// chunks behind it. One by one each would cost the arm a way there and one back.
+async fn load_pages_ahead(inner: &GroupInner, serial: u32, device: usize, index: u64) {
+    let chunks: Vec<u32> = {
+        let mut state = inner.state.borrow_mut();
+        let first = state.store.base(chunk_key(serial, index));
+        if first.is_none_or(|first| state.store.checksums(device, first).is_some()) {
+            return;
+        }
+        let indexes = index..index + PAGES_AHEAD_CHUNKS;
+        indexes.filter_map(|index| state.store.base(chunk_key(serial, index))).collect()
+    };
+    inner.load_ahead(device, &chunks).await;
 }
 
 /// From the first block of a chunk that holds data to the last one.

@@ -68,21 +68,56 @@ impl GroupInner {
                 Err(_) if self.is_given_up(device) => return Err(GroupError::Fenced),
                 read => read.map_err(device_error(&handle.path))?,
             };
+            let taken = self.take_in(device, (number, &both), epoch);
+            taken.map_err(|error| self.fence(&handle.path, &error))?;
+            self.tell_pages(device);
+        }
+    }
+
+    /// Takes a page that was read at some epoch into memory, unless it is there, or what was read
+    /// may be half of an image that was on its way to the device. Then the page was in memory.
+    fn take_in(
+        &self,
+        device: usize,
+        (number, both): (u32, &[u8]),
+        epoch: u64,
+    ) -> Result<(), GroupError> {
+        let mut state = self.state.borrow_mut();
+        let capacity = &mut state.store.capacity[device];
+        if capacity.page(number).is_none() && capacity.epoch == epoch {
+            let chosen = self.choose(&mut state.store, device, number, both)?;
+            let limit = self.memory.page_limit(device);
+            state.store.capacity[device].insert(chosen, limit);
+        }
+        Ok(())
+    }
+
+    /// Loads the checksums of these chunks, which somebody is about to read one after the other, in
+    /// as few requests as that takes. Only so many pages that a few such readers leave each other
+    /// room. What cannot be read is left to the reader, who says what it means.
+    pub(crate) async fn load_ahead(&self, device: usize, chunks: &[u32]) {
+        let most = self.memory.page_limit(device) / self.options.limits.ahead_part;
+        let (mut missing, epoch) = {
             let mut state = self.state.borrow_mut();
             let capacity = &mut state.store.capacity[device];
-            // Where its image is on the way to the device, these bytes may be half of it. Then the
-            // page is in memory, or was and the images are written by now.
-            if capacity.page(number).is_none() && capacity.epoch == epoch {
-                let chosen = self.choose(&mut state.store, device, number, &both);
-                let chosen = chosen.map_err(|error| {
-                    drop(state);
-                    self.fence(&handle.path, &error)
-                })?;
-                let limit = self.memory.page_limit(device);
-                self.state.borrow_mut().store.capacity[device].insert(chosen, limit);
-                self.tell_pages(device);
+            let mut missing: Vec<u32> = Vec::new();
+            for number in chunks.iter().map(|chunk| page_of(*chunk).0) {
+                if !missing.contains(&number) && capacity.page(number).is_none() {
+                    missing.push(number);
+                }
             }
+            (missing, capacity.epoch)
+        };
+        missing.truncate(most);
+        // One alone the reader loads as fast.
+        if missing.len() < 2 {
+            return;
         }
+        missing.sort_unstable();
+        base::hit(base::Probe::PagesLoadedAhead);
+        let look = |number, both: &[u8]| self.take_in(device, (number, both), epoch);
+        let _ = self.look_at_pages(device, &missing, look).await;
+        self.tell_pages(device);
     }
 
     /// Has pages in memory, and keeps them there until their images are written. They are in order.

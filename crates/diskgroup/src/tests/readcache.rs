@@ -224,6 +224,45 @@ fn a_stream_goes_round_the_cache_and_is_read_ahead() {
     });
 }
 
+/// Checksum pages that one reader after the other would load, each a way for a magnetic arm, come
+/// together.
+#[test]
+fn a_stream_has_the_checksum_pages_of_what_it_comes_to_loaded_at_once() {
+    const LONG: ComponentId = ComponentId(2);
+    const CHUNKS: u64 = 15;
+    Host::new(5).run(|env| async move {
+        let group = fresh(&env).await;
+        let sectors = CHUNKS * base::CHUNK_SECTORS;
+        group.create_component(LONG, ObjectId(9), sectors).await.expect("a component");
+        group.set_active(LONG, true);
+        for (lsn, chunk) in (1..).zip(0..CHUNKS) {
+            let range = SectorRange::new(chunk * base::CHUNK_SECTORS, 8);
+            let (lsn, data) = (Lsn::new(Term(1), lsn), payload(&env, range, lsn as u32));
+            let crcs = &wire::crcs_of(range, &data);
+            let (component, term, kind, payload) = (LONG, Term(1), AppendKind::Data, data);
+            let block = Append { component, lsn, term, range, kind, crcs, payload, marks: &[] };
+            group.append(block).await.expect("a write");
+            group.advance_commit(LONG, lsn);
+        }
+        to_capacity(&env, &group).await;
+        group.close().await;
+        drop(group);
+        let group = open(&env).await;
+        let before = group.status().requests.pages_read;
+        for range in SectorRange::new(0, sectors).split_at_multiples(64) {
+            let read = group.read(LONG, range).await.expect("a read");
+            let (chunk, within) =
+                (range.start / base::CHUNK_SECTORS, range.start % base::CHUNK_SECTORS);
+            let expected = if within == 0 { chunk as u32 + 1 } else { 0 };
+            assert_eq!(value_of(range.start, &read.payload[..512]), Some(expected), "{range:?}");
+        }
+        let requests = group.status().requests.pages_read - before;
+        let pages = CHUNKS.div_ceil(format::CRC_PAGE_CHUNKS as u64);
+        assert!(requests < pages - 1, "{requests} requests for {pages} pages");
+        group.close().await;
+    });
+}
+
 #[test]
 fn more_misses_than_fills_read_the_same() {
     Host::new(6).run(|env| async move {

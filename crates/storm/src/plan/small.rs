@@ -190,6 +190,7 @@ fn limits_of_journals(seed: u64, limits: &mut GroupLimits) {
     let mut rng = Rng::stream(seed, 21);
     limits.half_bytes = some(&mut rng, limits.half_bytes, &[1, 4096, 3 * 4096, 1 << 15, 1 << 17]);
     limits.band_pages = some(&mut rng, limits.band_pages, &[1, 2, 8]);
+    limits.ahead_part = some(&mut rng, limits.ahead_part, &[1, 2]);
 }
 
 /// In three of four seeds writes of a few blocks are direct, drawn apart: a seed of before draws
@@ -197,11 +198,10 @@ fn limits_of_journals(seed: u64, limits: &mut GroupLimits) {
 fn draw_direct(plan: &mut Plan) {
     let mut rng = Rng::stream(plan.seed, 20);
     let limits = &mut plan.group.limits;
-    let GroupLimits { direct_blocks: production, stock_chunks: production_stock, .. } =
-        GroupLimits::default();
-    limits.direct_blocks = [1, 1, 2, 4, 8, 16, production, production][index(&mut rng, 8)];
+    let GroupLimits { direct_blocks: least, stock_chunks: stock, .. } = GroupLimits::default();
+    limits.direct_blocks = [1, 1, 2, 4, 8, 16, least, least][index(&mut rng, 8)];
     limits.direct_spare = [1, 1, 2, 24][index(&mut rng, 4)];
-    limits.stock_chunks = [0, 1, 2, production_stock][index(&mut rng, 4)];
+    limits.stock_chunks = [0, 1, 2, stock][index(&mut rng, 4)];
 }
 
 /// In one of four seeds a device has few chunks to spare for direct writes, so that large writes go

@@ -6,9 +6,18 @@
 //! alone, evenly to the others, and takes them back when it returns: the caches of the others stay
 //! what they were.
 
-use base::ComponentId;
+use base::{CHUNK_SECTORS, ComponentId};
 
-/// The copy to read region `region` (a number of 1 MiB) from; `None` where there is none.
+/// Sectors of a region: 8 MiB. A stream stays with one copy for so long that its device can read
+/// ahead; what is hot is many of them still.
+const REGION_SECTORS: u64 = 8 * CHUNK_SECTORS;
+
+/// The region of an object that a sector is in.
+pub(super) fn region_of(sector: u64) -> u64 {
+    sector / REGION_SECTORS
+}
+
+/// The copy to read a region from; `None` where there is none.
 pub(super) fn choose<T>(
     region: u64,
     copies: impl Iterator<Item = T>,

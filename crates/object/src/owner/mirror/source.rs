@@ -6,7 +6,7 @@ use crate::options::ReadFrom;
 use crate::owner::leg::{Leg, LegRole, LegState};
 use crate::owner::state::Owner;
 use crate::owner::window::Mask;
-use base::{CHUNK_SECTORS, ComponentId, HostId, SectorRange, Session};
+use base::{ComponentId, HostId, SectorRange, Session};
 use wire::Target;
 
 /// Whom to ask.
@@ -33,7 +33,7 @@ impl Owner {
     ) -> Option<ReadSource> {
         let region = match self.options().read_from {
             ReadFrom::Nearest => None,
-            ReadFrom::Chosen => Some(range.start / CHUNK_SECTORS),
+            ReadFrom::Chosen => Some(choice::region_of(range.start)),
         };
         // Any active component may be asked (rule 11): one on a device that answers late is asked
         // where no other can be.
