@@ -176,6 +176,8 @@ crate::named! {
         LineFilled = "line-filled",
         /// The read cache served a read.
         LineRead = "line-read",
+        /// What was read ahead of a stream served a read.
+        AheadRead = "ahead-read",
         /// Destage wrote to the read cache what it wrote to capacity.
         LineUpdated = "line-updated",
         /// A line of the read cache outlived the opening of its group.

@@ -46,6 +46,9 @@ pub struct GroupLimits {
     /// Headers of the read cache in one batch that are out of date: so many lines a second keep
     /// warm.
     pub header_lines: usize,
+    /// Sectors that are read in a row before the rest counts as a stream. In production 256 KiB,
+    /// more than any single request of a random load.
+    pub stream_sectors: u64,
     /// A stream has checksums of what it comes to loaded ahead, in one so many-th of the pages that
     /// its device may hold. In production that leaves each stream room that is followed.
     pub ahead_part: usize,
@@ -80,6 +83,7 @@ impl Default for GroupLimits {
             sweep_segments: 8,
             fills: 16,
             header_lines: 256,
+            stream_sectors: 512,
             ahead_part: 16,
             direct_blocks: 64,
             direct_spare: 24,

@@ -97,6 +97,7 @@ fn options(mutations: Mutations, pages: usize) -> GroupOptions {
         limits: GroupLimits {
             band_pages: 1 + pages / 2,
             half_bytes: 8192 * (1 + pages as u64),
+            stream_sectors: 8,
             ahead_part: 1,
             ..GroupLimits::default()
         },

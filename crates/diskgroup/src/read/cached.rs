@@ -91,8 +91,9 @@ impl ReadPlan {
         }
         let mut state = self.inner.state.borrow_mut();
         let cache = state.read_cache.as_deref_mut();
-        let (start, count) = (self.range.start, self.range.count);
-        cache.is_some_and(|cache| cache.streams.note(self.serial, start, count))
+        let SectorRange { start, count } = self.range;
+        let least = self.inner.options.limits.stream_sectors;
+        cache.is_some_and(|cache| cache.streams.note(self.serial, start, count, least))
     }
 
     /// Reads of what is below the log. `None`: the chunk is somewhere else by now.
@@ -271,6 +272,7 @@ impl ReadPlan {
             let at = block.checked_sub(first).map(|blocks| blocks * to_usize(BLOCK_SIZE));
             let length = to_usize(run.stored.bytes());
             if let Some(at) = at.filter(|at| at + length <= bytes.len()) {
+                base::hit(base::Probe::AheadRead);
                 run.origin = Origin::Memory(bytes.slice(at..at + length));
             }
         }

@@ -12,8 +12,6 @@ use std::collections::VecDeque;
 
 /// Streams that are followed.
 const STREAMS_MAX: usize = 16;
-/// Sectors in a row that make a stream: 256 KiB, more than any single request of a random load.
-const STREAM_SECTORS: u64 = 512;
 /// Chunks in memory or on their way there: 8 MiB.
 const AHEAD_MAX: usize = 8;
 /// Of those on their way.
@@ -55,8 +53,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// A read; whether it goes on with a stream.
-    pub(crate) fn note(&mut self, serial: u32, start: u64, count: u64) -> bool {
+    /// A read; whether it goes on with a stream, which has at least so many sectors.
+    pub(crate) fn note(&mut self, serial: u32, start: u64, count: u64, least: u64) -> bool {
         let is_next = |stream: &Stream| stream.serial == serial && stream.next == start;
         let found = self.streams.iter().position(is_next);
         let mut stream = match found.and_then(|at| self.streams.remove(at)) {
@@ -64,7 +62,7 @@ impl Streams {
             None => Stream { serial, next: start, sectors: 0 },
         };
         // What came before this read counts, so that one large request is no stream.
-        let is_stream = stream.sectors >= STREAM_SECTORS;
+        let is_stream = stream.sectors >= least;
         stream.next += count;
         stream.sectors += count;
         if self.streams.len() >= STREAMS_MAX {

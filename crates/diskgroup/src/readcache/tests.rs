@@ -362,7 +362,7 @@ fn no_more_slots_are_given_away_than_headers_can_be_remembered() {
 fn only_reads_that_follow_one_another_are_a_stream() {
     let mut streams = Streams::default();
     let mut rng = Rng::stream(1, 1);
-    let mut is_stream = |serial, start, count| streams.note(serial, start, count);
+    let mut is_stream = |serial, start, count| streams.note(serial, start, count, 512);
     for _ in 0..1000 {
         assert!(!is_stream(1, rng.below(1 << 30) * 8, 2048), "random reads, however long");
     }

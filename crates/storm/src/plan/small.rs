@@ -163,8 +163,6 @@ fn some<T: Copy>(rng: &mut Rng, production: T, small: &[T]) -> T {
 
 fn group_limits(rng: &mut Rng) -> GroupLimits {
     let production = GroupLimits::default();
-    // Those of direct writes are drawn apart.
-    let (direct_blocks, direct_spare) = (NO_DIRECT, production.direct_spare);
     GroupLimits {
         list_chunks: some(rng, production.list_chunks, &[1, 1, 2, 3, 64]),
         list_ranges: some(rng, production.list_ranges, &[1, 2, 7]),
@@ -179,8 +177,8 @@ fn group_limits(rng: &mut Rng) -> GroupLimits {
         sweep_segments: some(rng, production.sweep_segments, &[1, 2]),
         fills: some(rng, production.fills, &[1, 2]),
         header_lines: some(rng, production.header_lines, &[1, 2]),
-        direct_blocks,
-        direct_spare,
+        // Those of direct writes are drawn apart.
+        direct_blocks: NO_DIRECT,
         ..production
     }
 }
@@ -191,6 +189,7 @@ fn limits_of_journals(seed: u64, limits: &mut GroupLimits) {
     limits.half_bytes = some(&mut rng, limits.half_bytes, &[1, 4096, 3 * 4096, 1 << 15, 1 << 17]);
     limits.band_pages = some(&mut rng, limits.band_pages, &[1, 2, 8]);
     limits.ahead_part = some(&mut rng, limits.ahead_part, &[1, 2]);
+    limits.stream_sectors = some(&mut rng, limits.stream_sectors, &[1, 8]);
 }
 
 /// In three of four seeds writes of a few blocks are direct, drawn apart: a seed of before draws
