@@ -16,3 +16,4 @@ mod fingerprint;
 pub mod histories;
 pub mod mirror;
 pub mod search;
+pub mod writers;

@@ -6,6 +6,7 @@ use clap::Parser;
 use model::histories::{self, Histories};
 use model::mirror::{self, Mirror};
 use model::search::{Limits, Model, Outcome, Progress, search};
+use model::writers::{self, Writers};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -56,11 +57,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The bounds of one search, of either model.
+/// The bounds of one search, of any model.
 #[derive(Clone, Copy)]
 enum Bounds {
     Mirror(mirror::Setup),
     Histories(histories::Setup),
+    Writers(writers::Setup),
 }
 
 impl Bounds {
@@ -71,7 +73,10 @@ impl Bounds {
         let of_histories = histories::SETUPS.iter();
         let of_histories =
             of_histories.map(|(name, why, setup)| (*name, *why, Bounds::Histories(*setup)));
-        of_mirror.chain(of_histories).collect()
+        let of_writers = writers::SETUPS.iter();
+        let of_writers =
+            of_writers.map(|(name, why, setup)| (*name, *why, Bounds::Writers(*setup)));
+        of_mirror.chain(of_histories).chain(of_writers).collect()
     }
 
     /// All rules that can be broken and must be noticed: the name, the rule's number, and the
@@ -83,7 +88,10 @@ impl Bounds {
         let of_histories = histories::BROKEN.iter().map(|(name, broken)| {
             (*name, "25", Bounds::Histories(histories::Setup::showing(*broken)))
         });
-        of_mirror.chain(of_histories).collect()
+        let of_writers = writers::BROKEN.iter().map(|(name, rule, broken)| {
+            (*name, *rule, Bounds::Writers(writers::Setup::showing(*broken)))
+        });
+        of_mirror.chain(of_histories).chain(of_writers).collect()
     }
 
     /// These bounds, with the rule broken that is broken in `other`. `None` where the two are of
@@ -95,6 +103,9 @@ impl Bounds {
             }
             (Bounds::Histories(setup), Bounds::Histories(histories::Setup { broken, .. })) => {
                 Some(Bounds::Histories(histories::Setup { broken, ..setup }))
+            }
+            (Bounds::Writers(setup), Bounds::Writers(writers::Setup { broken, .. })) => {
+                Some(Bounds::Writers(writers::Setup { broken, ..setup }))
             }
             _ => None,
         }
@@ -168,6 +179,7 @@ fn run(arguments: &Arguments, name: &str, bounds: Bounds) -> Outcome {
     match bounds {
         Bounds::Mirror(setup) => report(arguments, name, &mut Mirror::new(setup)),
         Bounds::Histories(setup) => report(arguments, name, &mut Histories(setup)),
+        Bounds::Writers(setup) => report(arguments, name, &mut Writers(setup)),
     }
 }
 
