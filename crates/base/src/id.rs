@@ -61,9 +61,18 @@ number!(
     Version, u64
 );
 number!(
+    /// Counts changes of the host that may write to a volume (rule 54); 0 where any may.
+    WriterEpoch, u32
+);
+number!(
     /// One conversation of an owner with one component; a new one after each Fence (rule 14).
     Session, u32
 );
+
+impl WriterEpoch {
+    /// Any host may write.
+    pub const ANY: Self = Self(0);
+}
 
 /// Log sequence number of an object: 24 bits of term above 40 bits of counter, compared as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

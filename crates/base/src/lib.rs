@@ -22,7 +22,7 @@ mod time;
 pub use crc::{crc32c, crc32c_append};
 pub use id::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Session, Term, Version,
-    VolumeId,
+    VolumeId, WriterEpoch,
 };
 pub use late::LateFrame;
 pub use map::{FixedMap, Map, Set};

@@ -84,6 +84,10 @@ crate::named! {
         PageLoaded = "page-loaded",
         /// CRC pages were read together, for a stream that comes to their chunks.
         PagesLoadedAhead = "pages-loaded-ahead",
+        /// A write of another epoch than the object's was refused.
+        WriterRefused = "writer-refused",
+        /// A change of the writer waited for writes that had been admitted.
+        WriterDrained = "writer-drained",
         /// A disk group gave checksum pages up, for there is one more that shares them.
         PagesGivenUp = "pages-given-up",
         /// A disk group was refused, for there is no memory for its tables.

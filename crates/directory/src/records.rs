@@ -55,7 +55,7 @@ pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
-    VolumeId,
+    VolumeId, WriterEpoch,
 };
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +88,8 @@ pub const FORMAT_HISTORY: u32 = 2;
 /// The format of an object's record in which a component takes the place of another one, or that
 /// names components that were taken out; with or without claims.
 pub const FORMAT_MEMBERS: u32 = 3;
+/// The format of the record of an object of which one host writes at a time, whatever else it has.
+pub const FORMAT_WRITER: u32 = 4;
 /// Components that an object's record remembers to have been taken out, until they are deleted.
 pub const REMOVED_MAX: usize = 8;
 /// Claims that an object's record remembers. A component that missed more of them is compared by
@@ -343,6 +345,9 @@ pub struct ObjectRecord {
     /// which components it calls active, and nobody claims it, until a new record is made from what
     /// the components say.
     pub is_doubted: bool,
+    /// No write of an earlier one takes effect on the object from now on (rule 55). 0 where any
+    /// host may write.
+    pub writer_epoch: WriterEpoch,
 }
 
 impl ClusterRecord {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the tests of this crate share: a directory in a simulated world, and records.
 
-use base::{ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version, VolumeId};
+use base::{
+    ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version, VolumeId, WriterEpoch,
+};
 use directory::{
     ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Directory, Level, MemoryBackend,
     ObjectRecord, ServerFaults, serve_with,
@@ -46,6 +48,7 @@ pub(crate) fn object(id: u64, volume: VolumeId, components: Vec<ComponentRecord>
         removed: Vec::new(),
         claims: Vec::new(),
         is_doubted: false,
+        writer_epoch: WriterEpoch::ANY,
     }
 }
 

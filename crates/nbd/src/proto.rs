@@ -12,6 +12,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmut
 /// Error numbers on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errno {
+    /// Another host writes to the volume.
+    NotPermitted,
     /// The device failed.
     Io,
     /// The request is malformed or out of range.
@@ -27,6 +29,7 @@ pub(crate) enum Errno {
 impl Errno {
     pub(crate) fn number(self) -> u32 {
         match self {
+            Self::NotPermitted => 1,
             Self::Io => 5,
             Self::Invalid => 22,
             Self::NoSpace => 28,

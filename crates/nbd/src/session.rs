@@ -356,6 +356,7 @@ pub(crate) fn errno_of(error: VolumeError) -> Errno {
     match error {
         VolumeError::TimedOut | VolumeError::Io => Errno::Io,
         VolumeError::Full => Errno::NoSpace,
+        VolumeError::NotWriter => Errno::NotPermitted,
         VolumeError::Deleted => Errno::ShuttingDown,
         VolumeError::Unaligned { .. } | VolumeError::OutOfRange { .. } => Errno::Invalid,
     }

@@ -13,6 +13,7 @@ mod repair;
 mod replace;
 mod reserve;
 mod serve;
+mod writer;
 
 use crate::away::Away;
 use crate::context::Context;
@@ -335,13 +336,14 @@ impl Objects {
                     true => request.id(),
                     false => request.id_behind(known),
                 };
-                owner.write(number, range, kind, crcs, payload).await
+                owner.write((request.epoch(), number), range, kind, crcs, payload).await
             }
             Route::Remote(to, term) => {
-                let (object, id) = (id, request.id());
+                let (object, id, epoch) = (id, request.id(), request.epoch());
                 let bytes = crate::owner::FRAME_BYTES + payload.len() as u64;
                 let _room = self.0.0.context.forward_room.acquire(bytes).await;
-                let request = Request::ClientWrite { object, term, id, range, kind, crcs, payload };
+                let request =
+                    Request::ClientWrite { object, term, id, epoch, range, kind, crcs, payload };
                 self.0.0.forward_write(object, to, request).await
             }
             Route::Unknown => Err(ObjectError::NotOwner),

@@ -18,7 +18,7 @@
 //! A new component begins as absent ([`add`], rule 38). One leaves when the one that replaces it
 //! becomes active (rule 39), or by [`remove`] or [`take_out`] (rule 40).
 
-use base::{ComponentId, GroupId, HostId, Lsn, Map, Seat, Term, Version};
+use base::{ComponentId, GroupId, HostId, Lsn, Map, Seat, Term, Version, WriterEpoch};
 use directory::{
     CLAIMS_MAX, COMPONENTS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, OwnerRecord,
     REMOVED_MAX, RemovedComponent,
@@ -293,6 +293,13 @@ pub(crate) fn regroup(
     (next != *record).then(|| checked(record, next))
 }
 
+/// No write of an epoch before this one takes effect any more (rule 55). `None` where the record
+/// says so already.
+pub(crate) fn bring_in(record: &ObjectRecord, epoch: WriterEpoch) -> Option<ObjectRecord> {
+    let next = ObjectRecord { writer_epoch: epoch, ..record.clone() };
+    (epoch > record.writer_epoch).then(|| checked(record, next))
+}
+
 /// Counts the change and asserts what must hold between two versions of a record.
 fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
     use ComponentState::{Absent, Active, Degraded, Resyncing};
@@ -300,7 +307,9 @@ fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
     // Nobody but an owner changes more than that. A directory that went back to before the first
     // claim is doubted too (rule 25).
     let is_doubt = after.is_doubted && !before.is_doubted;
-    assert!(after.owner.is_some() || is_doubt, "a change without an owner");
+    let is_epoch = after.writer_epoch > before.writer_epoch;
+    assert!(after.owner.is_some() || is_doubt || is_epoch, "a change without an owner");
+    assert!(after.writer_epoch >= before.writer_epoch, "the epoch fell");
     assert!(after.owner.is_some() || before.owner.is_none(), "an owner vanished");
     assert!(after.term >= before.term, "the term fell");
     assert!(
@@ -338,7 +347,7 @@ fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{GroupId, HostId, Incarnation, ObjectId, Rng, Seat, VolumeId};
+    use base::{GroupId, HostId, Incarnation, ObjectId, Rng, Seat, VolumeId, WriterEpoch};
 
     fn fresh(copies: u32) -> ObjectRecord {
         let components = (1..=copies).map(|n| ComponentRecord {
@@ -362,6 +371,7 @@ mod tests {
             removed: Vec::new(),
             claims: Vec::new(),
             is_doubted: false,
+            writer_epoch: WriterEpoch::ANY,
         }
     }
 
@@ -375,7 +385,7 @@ mod tests {
                 let id = record.components[rng.below(record.components.len() as u64) as usize].id;
                 let left = Lsn::new(record.term, step);
                 let before = record.clone();
-                let next = match rng.below(11) {
+                let next = match rng.below(12) {
                     0 => Some(take_over(&record, Term(0), me)),
                     1 => mark(&record, &[(id, Leave::Absent)], left),
                     2 => mark(&record, &[(id, Leave::Lost(Lsn::ZERO))], left),
@@ -402,6 +412,7 @@ mod tests {
                         let gone: Vec<_> = record.removed.iter().map(|one| one.id).collect();
                         forget_removed(&record, &gone[..gone.len().min(1)])
                     }
+                    10 => bring_in(&record, WriterEpoch(rng.below(60) as u32)),
                     _ => activate(&record, id),
                 };
                 let Some(next) = next else { continue };

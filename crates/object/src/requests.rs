@@ -6,9 +6,9 @@
 //! which requests of this host it knows. The numbers of one that it knows are never given again,
 //! also where the directory forgot a run of this host and gave its number to this one.
 
-use base::{CLIENT_SLOTS, ClientTable, HostId, Incarnation, RequestId};
+use base::{CLIENT_SLOTS, ClientTable, HostId, Incarnation, RequestId, WriterEpoch};
 use env::{Permit, Semaphore};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 const _: () = assert!(CLIENT_SLOTS == 128, "one bit per slot in a u128");
@@ -18,6 +18,8 @@ pub(crate) struct Requests {
     client: HostId,
     room: Semaphore,
     slots: RefCell<Slots>,
+    /// In which writes are taken from now on (rule 54).
+    epoch: Cell<WriterEpoch>,
 }
 
 struct Slots {
@@ -36,6 +38,8 @@ pub struct WriteRequest {
     /// Without one the write may be carried out twice.
     id: OnceCell<Option<RequestId>>,
     slot: u8,
+    /// In which this host took it (rule 54).
+    epoch: WriterEpoch,
     of: Rc<Requests>,
     _room: Permit,
 }
@@ -63,7 +67,12 @@ impl Requests {
     pub(crate) fn new(client: HostId, run: Incarnation, base: u64) -> Rc<Self> {
         let slots = Slots { run, free: u128::MAX, counts: Vec::new(), base };
         let room = Semaphore::new(CLIENT_SLOTS as u64);
-        Rc::new(Self { client, room, slots: RefCell::new(slots) })
+        Rc::new(Self { client, room, slots: RefCell::new(slots), epoch: Cell::default() })
+    }
+
+    /// Writes are taken in this epoch from now on.
+    pub(crate) fn take_in(&self, epoch: WriterEpoch) {
+        self.epoch.set(epoch);
     }
 
     /// The highest count given.
@@ -91,8 +100,10 @@ impl Requests {
         slots.base = last.count;
     }
 
-    /// Waits for a slot; the lowest free one, so that tables at the replicas stay short.
+    /// Takes a write, and waits for a slot; the lowest free one, so that tables at the replicas
+    /// stay short.
     pub(crate) async fn begin(self: Rc<Self>) -> WriteRequest {
+        let epoch = self.epoch.get();
         let room = self.room.acquire(1).await;
         let slot = {
             let mut slots = self.slots.borrow_mut();
@@ -101,7 +112,7 @@ impl Requests {
             slots.free &= !(1 << slot);
             slot as u8
         };
-        WriteRequest { id: OnceCell::new(), slot, of: self, _room: room }
+        WriteRequest { id: OnceCell::new(), slot, epoch, of: self, _room: room }
     }
 }
 
@@ -113,6 +124,11 @@ impl WriteRequest {
             let count = slots.next(self.slot);
             RequestId::new(self.of.client, slots.run, self.slot, count)
         })
+    }
+
+    /// In which this host took it.
+    pub(crate) fn epoch(&self) -> WriterEpoch {
+        self.epoch
     }
 
     /// Its number, given behind what the owner on this host knows.

@@ -26,6 +26,10 @@ pub enum ObjectError {
     /// the object does not exist (any more)
     #[error("the object is deleted")]
     Deleted,
+    /// another host is the writer of the volume, or this write was taken before it was (rule 54);
+    /// it did not happen
+    #[error("another host writes to the volume")]
+    NotWriter,
 }
 
 /// Why the components of an object are not changed.

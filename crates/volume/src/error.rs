@@ -18,6 +18,9 @@ pub enum VolumeError {
     /// the volume was deleted while in use
     #[error("the volume is deleted")]
     Deleted,
+    /// another host writes to the volume; the write did not happen
+    #[error("another host writes to the volume")]
+    NotWriter,
     /// offset or length is no multiple of 512
     #[error("offset {offset} or length {bytes} is not a multiple of 512")]
     Unaligned {

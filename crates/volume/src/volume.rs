@@ -472,6 +472,7 @@ impl Door {
                 Err(ObjectError::NotOwner | ObjectError::Inaccessible) => {}
                 Err(ObjectError::Full) => return Err(VolumeError::Full),
                 Err(ObjectError::Io) => return Err(VolumeError::Io),
+                Err(ObjectError::NotWriter) => return Err(VolumeError::NotWriter),
                 Err(ObjectError::Deleted) => return Err(VolumeError::Deleted),
             }
             let left = deadline.since(self.env.now());

@@ -10,7 +10,8 @@ fn main() -> std::io::Result<()> {
     };
     for (index, (name, message)) in wire::samples::messages().into_iter().enumerate() {
         let mut frame = Vec::new();
-        wire::encode(&message, Some(wire::VERSION), wire::samples::id(index), &mut frame);
+        let version = wire::samples::version_of(name);
+        wire::encode(&message, Some(version), wire::samples::id(index), &mut frame);
         frame.extend_from_slice(message.payload().map_or(&[], |payload| payload));
         std::fs::write(format!("{directory}/{name}.bin"), frame)?;
     }

@@ -6,6 +6,7 @@ mod request;
 mod response;
 
 pub(crate) use fields::Fields;
+pub(crate) use request::since;
 
 use crate::error::WireError;
 use crate::message::{Hello, Message, OwnerId};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A frame: header, body, payload.
 
-use crate::codec::{Fields, HELLO, body_of, kind_of, message_from};
+use crate::codec::{Fields, HELLO, body_of, kind_of, message_from, since};
 use crate::error::WireError;
 use crate::message::{Message, Request, Response};
 use crate::{BODY_MAX, HELLO_VERSION, PAYLOAD_MAX};
@@ -71,7 +71,7 @@ impl Header {
             return Err(WireError::HeaderCrc);
         }
         let (kind, version) = (raw.kind, raw.version);
-        if version_of(kind, agreed) != Some(version) {
+        if version_of(kind, agreed) != Some(version) || since(kind) > version {
             return Err(WireError::Version { kind, found: version });
         }
         if raw.flags.get() != 0 || raw.reserved != [0; 32] {

@@ -6,7 +6,7 @@ use crate::few::Few;
 use crate::versions::Versions;
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
-    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId,
+    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId, WriterEpoch,
 };
 use env::Slice;
 
@@ -302,6 +302,9 @@ pub enum Request {
         /// The request, the same in every attempt (rule 46). A write without one may be carried out
         /// twice.
         id: Option<RequestId>,
+        /// In which its host took it (rule 54); 0 where any host may write. Others only on a link
+        /// of version 7 or later.
+        epoch: WriterEpoch,
         /// Within one chunk, not empty.
         range: SectorRange,
         /// What it does.
@@ -525,4 +528,7 @@ pub enum Failure {
     /// of this term and seat failed, and although the disk group is well again, only a later term
     /// or seat is taken (rule 14).
     Io,
+    /// The write was taken in another epoch than that of the object (rule 54). Only on a link of
+    /// version 7 or later.
+    NotWriter,
 }

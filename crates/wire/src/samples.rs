@@ -3,12 +3,12 @@
 //! these messages.
 
 use crate::{
-    Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, MemberChange, Message, OwnerId,
-    Refusal, Request, Response, Target, Versions, WireClaim, WriteKind, crcs_of,
+    Claims, CopyHealth, Crcs, Failure, Fenced, Hello, Holding, Marks, MemberChange, Message,
+    OwnerId, Refusal, Request, Response, Target, Versions, WireClaim, WriteKind, crcs_of,
 };
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
-    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId,
+    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId, WriterEpoch,
 };
 use env::{Pool, Slice};
 
@@ -47,7 +47,33 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     let change = MemberChange::TakeOut { component, version };
     all.push(("resize", Message::Request(Request::Members { object, term, change })));
     all.push(("opened", Message::Response(Response::Opened { last: request(74) })));
+    all.push(("writer-write", Message::Request(writer_write())));
+    let reason = Failure::NotWriter;
+    all.push(("failed-not-writer", Message::Response(Response::Failed { reason })));
     all
+}
+
+/// The version of frames in which the fixture of this name is: the first one that had it.
+#[must_use]
+pub fn version_of(name: &str) -> u8 {
+    match name {
+        "writer-write" | "failed-not-writer" => 7,
+        _ => 6,
+    }
+}
+
+fn writer_write() -> Request {
+    let range = SectorRange::new(16, 1);
+    Request::ClientWrite {
+        object: ObjectId(0xa1a2_a3a4_a5a6_a7a8),
+        term: Term(11),
+        id: Some(request(75)),
+        epoch: WriterEpoch(0x0102_0304),
+        range,
+        kind: WriteKind::Zero,
+        crcs: Crcs::NONE,
+        payload: slice(&[]),
+    }
 }
 
 fn versions() -> Versions {
@@ -130,6 +156,7 @@ fn client_requests() -> Vec<(&'static str, Request)> {
                 object,
                 term,
                 id: Some(request(72)),
+                epoch: WriterEpoch::ANY,
                 range,
                 kind: WriteKind::Data,
                 crcs: crcs_of(range, &payload),

@@ -110,15 +110,20 @@ fn fixtures_mean_what_they_meant() {
         "replace",
         "resize",
         "opened",
+        "writer-write",
+        "failed-not-writer",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());
     for (index, ((name, message), (file, bytes))) in messages.iter().zip(stored).enumerate() {
         assert_eq!(*name, file);
-        assert_eq!(frame(message, samples::id(index)), bytes, "encoding of {name}");
-        let (id, decoded) = read(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let version = samples::version_of(name);
+        let encoded = frame_of(version, message, samples::id(index));
+        assert_eq!(encoded, bytes, "encoding of {name}");
+        let read = read_as(Some(version), bytes);
+        let (id, decoded) = read.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(id, samples::id(index));
-        assert_eq!(frame(&decoded, id), bytes, "decoding of {name}");
+        assert_eq!(frame_of(version, &decoded, id), bytes, "decoding of {name}");
     }
 }
 

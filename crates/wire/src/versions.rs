@@ -6,7 +6,7 @@ use std::fmt;
 /// The lowest version that this build speaks.
 pub const VERSION_MIN: u8 = 6;
 /// The newest version that this build speaks.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 /// In the header of each [`Hello`](crate::Hello), whatever its sender speaks. It never changes, and
 /// nor does the layout of a `Hello`, but for fields that a later version adds at its end: hosts
 /// that share no version must still be able to read what the other one speaks.

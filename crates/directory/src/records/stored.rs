@@ -8,12 +8,13 @@ use super::level::{check_level, level_of};
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
     FORMAT, FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MACHINE,
-    FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT, GroupRecord,
-    HostRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord,
-    SettingsRecord, ensure,
+    FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT,
+    FORMAT_WRITER, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
+    RemovedComponent, RemovedHostRecord, SettingsRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
+    WriterEpoch,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -150,6 +151,9 @@ struct Object {
     /// Only `true` is written. A record that is not doubted does not have the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     doubted: Option<bool>,
+    /// Above zero, in format 4; else not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    writer_epoch: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -283,23 +287,28 @@ impl Stored for Host {
 }
 
 impl Stored for Object {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY, FORMAT_MEMBERS];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY, FORMAT_MEMBERS, FORMAT_WRITER];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let has_all = self.format == FORMAT_WRITER;
+        let is_written = self.writer_epoch.is_some_and(|epoch| epoch > 0);
+        let is_said = if has_all { is_written } else { self.writer_epoch.is_none() };
+        ensure(is_said, "writer_epoch", OTHER_FORMAT)?;
         let has_history = self.doubted.is_some() || !self.claims.is_empty();
         let is_right = match self.format {
             FORMAT_HISTORY => has_history,
-            FORMAT_MEMBERS => true,
+            FORMAT_MEMBERS | FORMAT_WRITER => true,
             _ => !has_history,
         };
         ensure(is_right && self.doubted != Some(false), "claims", OTHER_FORMAT)?;
         let is_changing = self.components.iter().any(|one| one.replaces.is_some());
         let has_members = is_changing || !self.removed.is_empty();
-        ensure(has_members == (self.format == FORMAT_MEMBERS), "removed", OTHER_FORMAT)
+        let belongs = has_all || has_members == (self.format == FORMAT_MEMBERS);
+        ensure(belongs, "removed", OTHER_FORMAT)
     }
 }
 
@@ -488,7 +497,9 @@ impl From<&ObjectRecord> for Object {
         // The lowest format that holds everything, so that older programs read it where they can.
         let has_history = r.is_doubted || !r.claims.is_empty();
         let is_changing = r.components.iter().any(|component| component.replaces.is_some());
+        let writer_epoch = Some(r.writer_epoch.0).filter(|epoch| *epoch > 0);
         let format = match (is_changing || !r.removed.is_empty(), has_history) {
+            _ if writer_epoch.is_some() => FORMAT_WRITER,
             (true, _) => FORMAT_MEMBERS,
             (false, true) => FORMAT_HISTORY,
             (false, false) => FORMAT,
@@ -506,6 +517,7 @@ impl From<&ObjectRecord> for Object {
             removed: r.removed.iter().map(|one| (Hex(one.id.0), one.host.0)).collect(),
             claims: r.claims.iter().map(claim).collect(),
             doubted: r.is_doubted.then_some(true),
+            writer_epoch,
         }
     }
 }
@@ -535,6 +547,7 @@ impl From<Object> for ObjectRecord {
             removed: s.removed.into_iter().map(removed).collect(),
             claims: s.claims.into_iter().map(claim).collect(),
             is_doubted: s.doubted.unwrap_or(false),
+            writer_epoch: WriterEpoch(s.writer_epoch.unwrap_or(0)),
         }
     }
 }

@@ -6,6 +6,7 @@ use base::CHUNK_SECTORS;
 mod formats;
 mod levels;
 mod volumes;
+mod writers;
 
 fn component(id: u64, state: ComponentState) -> ComponentRecord {
     ComponentRecord {
@@ -35,6 +36,7 @@ fn object() -> ObjectRecord {
         removed: Vec::new(),
         claims: Vec::new(),
         is_doubted: false,
+        writer_epoch: WriterEpoch::ANY,
     }
 }
 
@@ -305,6 +307,7 @@ fn replacements_name_other_components_and_belong_to_format_3() {
         ("[\"f\",3]", "[\"f\",0]"),
         ("[\"f\",3]", "[\"2\",3]"),
         ("[\"f\",3]", "[\"f\",3],[\"f\",4]"),
+        ("\"format\":3", "\"format\":4"),
     ];
     for (from, to) in edits {
         assert_refused(REPLACED_JSON, ObjectRecord::decode, from, to);

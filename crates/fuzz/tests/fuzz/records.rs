@@ -3,7 +3,7 @@
 
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
-    VolumeId, crc32c_append,
+    VolumeId, WriterEpoch, crc32c_append,
 };
 use directory::protocol::{
     Answer, DirectoryRequest, FrameError, HEADER_BYTES, ServerHeader, encode_answer, encode_request,
@@ -174,6 +174,7 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
         removed: (0..from.below(3)).map(|_| removed(from)).collect(),
         claims: (0..from.below(3)).map(|_| claim(from)).collect(),
         is_doubted: from.flag(),
+        writer_epoch: if from.flag() { WriterEpoch(from.u32()) } else { WriterEpoch::ANY },
     }
 }
 

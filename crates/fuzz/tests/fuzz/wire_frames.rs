@@ -4,7 +4,7 @@
 use crate::base_types::{marked, request};
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, Seat, SectorRange, Session,
-    Term, Version, VolumeId, crc32c,
+    Term, Version, VolumeId, WriterEpoch, crc32c,
 };
 use env::{Pool, Slice};
 use fuzz::{Source, bounded};
@@ -273,7 +273,8 @@ fn client_request(from: &mut Source<'_>) -> Request {
         6 => {
             let (range, kind, crcs, payload) = data(from);
             let id = from.flag().then(|| request(from));
-            Request::ClientWrite { object, term, id, range, kind, crcs, payload }
+            let epoch = if from.flag() { WriterEpoch(from.u32()) } else { WriterEpoch::ANY };
+            Request::ClientWrite { object, term, id, epoch, range, kind, crcs, payload }
         }
         7 => Request::ReserveSpace { component: ComponentId(from.u64()), chunks: from.u32() },
         _ => Request::ClientExtents { object, term, range: any_range(from) },
@@ -340,12 +341,13 @@ fn refusal(from: &mut Source<'_>) -> Refusal {
 }
 
 fn failure(from: &mut Source<'_>) -> Failure {
-    match from.u8() % 6 {
+    match from.u8() % 7 {
         0 => Failure::Full,
         1 => Failure::Device,
         2 => Failure::BadCrc { range: any_range(from) },
         3 => Failure::Busy,
         4 => Failure::Inaccessible,
+        5 => Failure::NotWriter,
         _ => Failure::Io,
     }
 }

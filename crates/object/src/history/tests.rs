@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use base::{HostId, Incarnation, Rng, Seat};
+use base::{HostId, Incarnation, Rng, Seat, WriterEpoch};
 
 #[test]
 fn versions_and_terms_of_one_history_rise_together() {
@@ -108,6 +108,7 @@ impl Line {
             removed: Vec::new(),
             claims: self.claims.clone(),
             is_doubted: false,
+            writer_epoch: WriterEpoch::ANY,
         }
     }
 }

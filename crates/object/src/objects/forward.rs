@@ -65,6 +65,7 @@ impl ObjectsInner {
                 Failure::Full => ObjectError::Full,
                 Failure::Busy | Failure::Inaccessible => ObjectError::Inaccessible,
                 Failure::Device | Failure::BadCrc { .. } | Failure::Io => ObjectError::Io,
+                Failure::NotWriter => ObjectError::NotWriter,
             },
             Err(PeerError::Overloaded) => ObjectError::Inaccessible,
             _ => {

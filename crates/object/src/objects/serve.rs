@@ -56,9 +56,9 @@ impl ObjectsInner {
                     Ok(Response::Data { crcs: data.crcs, payload: data.payload })
                 });
             }
-            Request::ClientWrite { object, term, id, range, kind, crcs, payload } => {
+            Request::ClientWrite { object, term, id, epoch, range, kind, crcs, payload } => {
                 self.client(from, object, term, reply, async move |owner: Rc<Owner>| {
-                    owner.write(|_| id, range, kind, crcs, payload).await?;
+                    owner.write((epoch, |_: &_| id), range, kind, crcs, payload).await?;
                     Ok(Response::Done)
                 });
             }
@@ -125,6 +125,7 @@ impl ObjectsInner {
                 Err(ObjectError::NotOwner | ObjectError::Deleted) => inner.moved(object),
                 Err(ObjectError::Full) => Response::Failed { reason: Failure::Full },
                 Err(ObjectError::Io) => Response::Failed { reason: Failure::Io },
+                Err(ObjectError::NotWriter) => Response::Failed { reason: Failure::NotWriter },
                 Err(ObjectError::Inaccessible) => {
                     Response::Failed { reason: Failure::Inaccessible }
                 }

@@ -14,9 +14,11 @@
 //! - `mirror`: the layout. Which component gets what, which are waited for, which one is read.
 //! - `replace`: a component on another host takes the place of one.
 //! - `write`, `read`, `repair`: requests of clients, from the lock to the answer.
+//! - `epoch`: whose writes are admitted, where one host writes at a time.
 
 mod change;
 mod chunk_locks;
+mod epoch;
 mod groups;
 mod leg;
 mod mirror;

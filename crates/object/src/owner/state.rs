@@ -13,7 +13,7 @@ use crate::record;
 use crate::status::{ComponentStatus, CopyProgress, ObjectError};
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Instant, Lsn, Map, ObjectId, SectorRange, Session,
-    Term,
+    Term, WriterEpoch,
 };
 use directory::ObjectRecord;
 use env::channel::{OneSender, Oneshots};
@@ -85,6 +85,9 @@ pub(crate) struct OwnerState {
     pub(crate) prefer: Option<ComponentId>,
     /// A component known to be full before its first answer: it takes nothing that allocates.
     pub(crate) full: Option<ComponentId>,
+    /// What the record's epoch is to become. Where it is above that, no write is admitted (rule
+    /// 55).
+    pub(super) next_epoch: WriterEpoch,
 }
 
 /// The owner of one object in one term.
@@ -134,6 +137,7 @@ impl Owner {
             session: 0,
             prefer: None,
             full: None,
+            next_epoch: record.writer_epoch,
             record,
         };
         Rc::new(Self {

@@ -7,7 +7,9 @@ use super::state::{Owner, Phase, Ticket, WriteRoom};
 use super::window::Mask;
 use crate::status::ObjectError;
 use crate::status::ReadData;
-use base::{ClientTable, ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
+use base::{
+    ClientTable, ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set, WriterEpoch,
+};
 use env::channel::{OneReceiver, oneshot};
 use env::{LockMode, Slice, WriteStage};
 use peer::PeerError;
@@ -26,11 +28,11 @@ pub(crate) struct WriteContent {
 
 impl Owner {
     /// One client write, within one chunk. Dropping the future does not take it back: once sent it
-    /// goes on, and its range stays locked until it ends. `number` is asked for the write's number
-    /// once the owner serves, with the requests that it knows.
+    /// goes on, and its range stays locked until it ends. It was taken in `epoch`. `number` is
+    /// asked for the write's number once the owner serves, with the requests that it knows.
     pub(crate) async fn write(
         self: &Rc<Self>,
-        number: impl FnOnce(&ClientTable) -> Option<RequestId>,
+        (epoch, number): (WriterEpoch, impl FnOnce(&ClientTable) -> Option<RequestId>),
         range: SectorRange,
         kind: WriteKind,
         crcs: Crcs,
@@ -61,6 +63,7 @@ impl Owner {
             self.check_space(range).await?;
             self.check_serving()?;
         }
+        self.admit(epoch)?;
         self.busy_at.set(self.now());
         let (done, answer) = self.answers.make();
         let marks = id.map(Mark::Done).into_iter().collect();

@@ -5,6 +5,7 @@ use crate::group::open_group;
 use crate::oracle::Oracle;
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Rng, Seat, Term, Version, VolumeId,
+    WriterEpoch,
 };
 use directory::store::Snapshot;
 use directory::{
@@ -85,6 +86,7 @@ pub fn record_on(hosts: &[u32]) -> ObjectRecord {
         removed: Vec::new(),
         claims: Vec::new(),
         is_doubted: false,
+        writer_epoch: WriterEpoch::ANY,
     }
 }
 

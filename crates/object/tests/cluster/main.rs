@@ -18,3 +18,4 @@ mod resent;
 mod scenarios;
 mod scrub;
 mod unused;
+mod writers;

@@ -9,7 +9,7 @@ use super::fields::{
 use crate::CLAIMS_MAX;
 use crate::error::WireError;
 use crate::message::{Claims, Holding, MemberChange, Request, WireClaim};
-use base::{ComponentId, HostId, Instant, ObjectId, Term, Version, VolumeId};
+use base::{ComponentId, HostId, Instant, ObjectId, Term, Version, VolumeId, WriterEpoch};
 use env::Slice;
 
 const RENEW: u8 = REQUESTS;
@@ -32,9 +32,16 @@ const RESERVE_SPACE: u8 = REQUESTS + 16;
 const VOUCH: u8 = REQUESTS + 17;
 const REPLACE: u8 = REQUESTS + 18;
 const RESIZE: u8 = REQUESTS + 19;
+/// A client's write with an epoch; of version 7.
+const WRITER_WRITE: u8 = REQUESTS + 20;
+
+/// The version of frames that had this kind first; 0: all that hosts ever agreed on.
+pub(crate) fn since(kind: u8) -> u8 {
+    if kind == WRITER_WRITE { 7 } else { 0 }
+}
 
 pub(super) fn takes_payload(kind: u8) -> bool {
-    matches!(kind, WRITE | CLIENT_WRITE)
+    matches!(kind, WRITE | CLIENT_WRITE | WRITER_WRITE)
 }
 
 pub(super) fn kind_of(request: &Request) -> u8 {
@@ -54,7 +61,8 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::HandOver { .. } => HAND_OVER,
         Request::ClientOpen { .. } => CLIENT_OPEN,
         Request::ClientRead { .. } => CLIENT_READ,
-        Request::ClientWrite { .. } => CLIENT_WRITE,
+        Request::ClientWrite { epoch: WriterEpoch(0), .. } => CLIENT_WRITE,
+        Request::ClientWrite { .. } => WRITER_WRITE,
         Request::ClientExtents { .. } => CLIENT_EXTENTS,
         Request::Repair { .. } => REPAIR,
         Request::Members { change, .. } => match change {
@@ -146,10 +154,13 @@ fn put_client(request: &Request, out: &mut Vec<u8>) {
             put_u32(out, term.0);
             put_range_of_chunk(out, *range);
         }
-        Request::ClientWrite { object, term, id, range, kind, crcs, payload } => {
+        Request::ClientWrite { object, term, id, epoch, range, kind, crcs, payload } => {
             put_u64(out, object.0);
             put_u32(out, term.0);
             put_request_id(out, *id);
+            if epoch.0 > 0 {
+                put_u32(out, epoch.0);
+            }
             put_data(out, *range, *kind, crcs, payload);
         }
         Request::ClientExtents { object, term, range } => {
@@ -240,12 +251,17 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
             term: fields.term()?,
             range: fields.range_of_chunk()?,
         },
-        CLIENT_WRITE => {
+        kind @ (CLIENT_WRITE | WRITER_WRITE) => {
             let (object, term) = (ObjectId(fields.u64()?), fields.term()?);
             let id = fields.request_id()?;
+            let has_epoch = kind == WRITER_WRITE;
+            let epoch = WriterEpoch(if has_epoch { fields.u32()? } else { 0 });
+            if has_epoch && epoch.0 == 0 {
+                return Err(fields.invalid("epoch"));
+            }
             let data = fields.data(&payload)?;
             let (range, kind, crcs) = (data.range, data.kind, data.crcs);
-            Request::ClientWrite { object, term, id, range, kind, crcs, payload }
+            Request::ClientWrite { object, term, id, epoch, range, kind, crcs, payload }
         }
         CLIENT_EXTENTS => Request::ClientExtents {
             object: ObjectId(fields.u64()?),

@@ -157,6 +157,7 @@ fn put_failure(reason: Failure, out: &mut Vec<u8>) {
         Failure::Busy => 3,
         Failure::Inaccessible => 4,
         Failure::Io => 5,
+        Failure::NotWriter => 6,
     });
     if let Failure::BadCrc { range } = reason {
         put_range(out, range);
@@ -276,6 +277,7 @@ fn take_failure(fields: &mut Fields<'_>) -> Result<Failure, WireError> {
         3 => Ok(Failure::Busy),
         4 => Ok(Failure::Inaccessible),
         5 => Ok(Failure::Io),
+        6 => Ok(Failure::NotWriter),
         _ => Err(fields.invalid("failure")),
     }
 }

@@ -2,6 +2,7 @@
 //! Records of programs that come after this one.
 
 use super::levels::{ALIVE_LEVEL_JSON, LEVEL_JSON};
+use super::writers::WRITTEN_JSON;
 use super::*;
 
 /// The good record in a format that nobody knows is refused for it, and not for its fields.
@@ -15,7 +16,7 @@ fn assert_named<T>(good: &str, decode: impl Fn(&[u8]) -> Result<T, RecordError>)
 
 #[test]
 fn a_record_of_a_format_that_nobody_knows_is_refused_by_its_number() {
-    for object in [OBJECT_JSON, CLAIMED_JSON, REPLACED_JSON] {
+    for object in [OBJECT_JSON, CLAIMED_JSON, REPLACED_JSON, WRITTEN_JSON] {
         assert_named(object, ObjectRecord::decode);
     }
     for volume in [VOLUME_JSON, RESERVED_JSON, EXCLUSIVE_JSON, FOLLOWING_JSON, LIMITED_JSON] {

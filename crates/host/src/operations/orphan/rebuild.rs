@@ -22,7 +22,7 @@
 //! (rule 39): where some are whole by these rules, of which the third counts it too, the new record
 //! has it deleted.
 
-use base::{Lsn, ObjectId, Seat, Term, Version};
+use base::{Lsn, ObjectId, Seat, Term, Version, WriterEpoch};
 use directory::{
     About, COMPONENTS_MAX, ComponentRecord, ComponentState, Missing, ObjectRecord, OrphanRecord,
     REMOVED_MAX, RemovedComponent,
@@ -46,10 +46,8 @@ pub(super) fn rebuild(
     let has_split = found.iter().any(|record| refused(&record));
     // Of the history that goes on.
     let is_ours = |record: &OrphanRecord| !has_split || refused(&record);
-    let newest = found
-        .iter()
-        .filter(|record| is_ours(record))
-        .filter_map(|record| record.about.as_ref().map(|about| (about, record)));
+    let of_ours = found.iter().filter(|record| is_ours(record));
+    let newest = of_ours.filter_map(|record| record.about.as_ref().map(|about| (about, record)));
     let Some((about, any)) = newest.max_by_key(|(about, _)| about.version) else {
         return Err("its components say nothing of themselves".to_owned());
     };
@@ -100,6 +98,7 @@ pub(super) fn rebuild(
         removed: out.iter().take(REMOVED_MAX).map(removed).collect(),
         claims: Vec::new(),
         is_doubted: false,
+        writer_epoch: old.map_or(WriterEpoch::ANY, |old| old.writer_epoch),
     };
     record.check().map_err(|error| format!("object {object} cannot be made again: {error}"))?;
     Ok(record)

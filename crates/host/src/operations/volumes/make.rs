@@ -7,7 +7,7 @@ use crate::cluster::room::candidates;
 use crate::operations::{Operations, Outcome, failed};
 use base::{
     ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term, Version,
-    VolumeId, format_size,
+    VolumeId, WriterEpoch, format_size,
 };
 use directory::{
     AliveRecord, ComponentRecord, ComponentState, DeletedRecord, ObjectRecord, Transaction,
@@ -249,6 +249,7 @@ impl Operations {
             removed: Vec::new(),
             claims: Vec::new(),
             is_doubted: false,
+            writer_epoch: WriterEpoch::ANY,
         };
         new.layout.sizes().zip(places).map(object).collect()
     }

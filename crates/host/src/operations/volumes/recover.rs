@@ -208,7 +208,7 @@ fn recovered(record: &ObjectRecord, chosen: ComponentId) -> ObjectRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{GroupId, Incarnation, Seat, VolumeId};
+    use base::{GroupId, Incarnation, Seat, VolumeId, WriterEpoch};
     use directory::{Claim, OwnerRecord};
 
     fn one(id: u64, state: ComponentState, left: u64) -> ComponentRecord {
@@ -245,6 +245,7 @@ mod tests {
             removed: Vec::new(),
             claims: vec![Claim { term: Term(3), version: Version(7), owner }],
             is_doubted: false,
+            writer_epoch: WriterEpoch::ANY,
         };
         let next = recovered(&record, ComponentId(2));
         assert!(next.check().is_ok(), "{:?}", next.check());
