@@ -5,11 +5,13 @@
 //! time, but while its image is being written.
 
 use crate::devices::runs::{READ_GAP, Run, runs};
+use crate::log::build::to_usize;
 use crate::state::GroupInner;
 use crate::store::CapacityStore;
 use crate::store::capacity::page_of;
 use crate::store::rows::newer;
 use crate::types::{GroupError, Structure, device_error};
+use base::CHUNK_SIZE;
 use env::{Buf, try_join_at_most};
 use format::{CRC_PAGE_CHUNKS, CrcPage, FormatError, PAGE_SIZE};
 use std::cell::Cell;
@@ -17,6 +19,9 @@ use std::cell::Cell;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Requests for neighbouring pages under way, of 512 KiB at most.
 const RUNS_IN_FLIGHT: usize = 8;
+/// Pages that are loaded ahead at once: with the gaps between them they take no more memory than
+/// the chunk for which they are, which is read behind them.
+const PAGES_AHEAD_MAX: u64 = CHUNK_SIZE / (2 * PAGE + READ_GAP);
 /// What a run counts for, of 64 pages that are decoded at most.
 const RUN_STEPS: u64 = 1024;
 
@@ -108,7 +113,7 @@ impl GroupInner {
             }
             (missing, capacity.epoch)
         };
-        missing.truncate(most);
+        missing.truncate(most.min(to_usize(PAGES_AHEAD_MAX)));
         // One alone the reader loads as fast.
         if missing.len() < 2 {
             return;
