@@ -39,7 +39,7 @@ pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::OwnerRecord) -> 
     }
     owner.changed.notify();
     let undrained = owner.options().mutations.hand_over_undrained();
-    let is_drained = undrained || owner.env().timeout(DRAIN_MAX, drain(owner)).await.is_ok();
+    let is_drained = undrained || owner.env().timeout(DRAIN_MAX, owner.drain()).await.is_ok();
     if is_drained {
         owner.send_commit();
         owner.env().linger(Quirk::HandOverLingers).await;
@@ -109,14 +109,4 @@ pub(crate) fn consents(
         (leg.host, Request::Fence { target, version, owner: to, create: None, claims })
     };
     live.map(fence).collect()
-}
-
-async fn drain(owner: &Rc<Owner>) {
-    loop {
-        let drained = owner.drained.wait();
-        if owner.state.borrow().window.live() == 0 {
-            return;
-        }
-        drained.await;
-    }
 }

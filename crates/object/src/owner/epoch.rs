@@ -23,7 +23,7 @@ impl Owner {
 
     /// Has the record say that no write of an epoch before this one takes effect any more, once
     /// that is so: none is admitted from here on, and those that were are waited for (rule 55).
-    /// Where the record has the epoch or a later one, that is all.
+    /// [`ChangeError::Nothing`]: the record has the epoch or a later one.
     ///
     /// Dropped half-way, or where the directory cannot be reached, nothing is admitted until it is
     /// called again.
@@ -32,22 +32,9 @@ impl Owner {
             let mut state = self.state.borrow_mut();
             state.next_epoch = state.next_epoch.max(epoch);
         }
-        loop {
-            let (drained, changed) = (self.drained.wait(), self.changed.wait());
-            if self.is_stopped() {
-                return Err(ChangeError::Stopped);
-            }
-            if self.state.borrow().window.live() == 0 {
-                break;
-            }
-            base::hit(base::Probe::WriterDrained);
-            env::select(drained, changed).await;
-        }
+        base::hit_if(self.state.borrow().window.live() > 0, base::Probe::WriterDrained);
+        self.drain().await;
         let next = |state: &super::state::OwnerState| record::bring_in(&state.record, epoch);
-        match self.change(next).await {
-            // It is there already.
-            Err(ChangeError::Nothing) => Ok(()),
-            changed => changed,
-        }
+        self.change(next).await
     }
 }

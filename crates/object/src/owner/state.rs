@@ -352,6 +352,17 @@ impl Owner {
         }
     }
 
+    /// Waits until no client write is under way: all have ended, or the owner has.
+    pub(crate) async fn drain(&self) {
+        loop {
+            let drained = self.drained.wait();
+            if self.state.borrow().window.live() == 0 {
+                return;
+            }
+            drained.await;
+        }
+    }
+
     /// What an operator sees of this owner's components.
     pub(crate) fn component_status(&self) -> Vec<ComponentStatus> {
         let state = self.state.borrow();
