@@ -84,8 +84,14 @@ crate::named! {
         PageLoaded = "page-loaded",
         /// CRC pages were read together, for a stream that comes to their chunks.
         PagesLoadedAhead = "pages-loaded-ahead",
+        /// A take-over of a volume was done, and what other hosts had sent takes no effect.
+        WriterShutOut = "writer-shut-out",
+        /// A component was to be made for a record that its host does not know.
+        StrayFence = "stray-fence",
         /// A write of another epoch than the object's was refused.
         WriterRefused = "writer-refused",
+        /// A write waited until its host was the writer of the volume.
+        WriterWaited = "writer-waited",
         /// A change of the writer waited for writes that had been admitted.
         WriterDrained = "writer-drained",
         /// A disk group gave checksum pages up, for there is one more that shares them.

@@ -105,7 +105,10 @@ impl Campaign {
         for number in 0..plan.volumes {
             let name = format!("chaos{}", number + 1);
             let bytes = plan.volume_bytes.to_string();
-            cluster.ask(number % HOSTS, &["volume", "create", &name, "--size", &bytes])?;
+            cluster.ask(
+                number % HOSTS,
+                &["volume", "create", &name, "--size", &bytes, "--writers", "any"],
+            )?;
             let oracle = Mutex::new(Oracle::new(plan.volume_bytes / SECTOR_SIZE));
             subjects.push(Arc::new(Subject { name, oracle }));
         }

@@ -533,6 +533,7 @@ mod tests {
                 ftt,
                 force: false,
                 connections,
+                writers: None,
             })) => (name, reserve, ftt, connections),
             other => panic!("{other:?}"),
         };

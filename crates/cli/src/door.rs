@@ -2,7 +2,7 @@
 //! Options about clients: the owner of a host's NBD socket, and how many clients may use a volume.
 
 use clap::Args;
-use host::{Connections, SocketConfig};
+use host::{Connections, SocketConfig, Writers};
 
 /// Owner, group and mode of a host's NBD socket.
 #[derive(Args, Clone, Debug, Default)]
@@ -34,6 +34,13 @@ impl SocketArgs {
 fn socket_mode(text: &str) -> Result<String, String> {
     let socket = SocketConfig { mode: Some(text.to_owned()), ..SocketConfig::default() };
     socket.access().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Parses the value of `--writers`.
+pub fn writers(text: &str) -> Result<Writers, String> {
+    let known = [Writers::One, Writers::Any];
+    let found = known.into_iter().find(|writers| writers.name() == text);
+    found.ok_or_else(|| "is neither 'one' nor 'any'".to_owned())
 }
 
 /// Parses the value of `--connections`.

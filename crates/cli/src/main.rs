@@ -67,6 +67,7 @@ mod upgrade;
 mod volume;
 mod watch;
 mod wear;
+mod writers;
 
 use args::{Cli, ClusterCommand, GabionCommand, HostCommand};
 use clap::{CommandFactory, Parser};

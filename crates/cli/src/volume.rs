@@ -10,10 +10,11 @@ use crate::labels::{LabelChange, LabelColumn, in_one_line, told};
 use crate::life::{delete, purge, rename, trash_table, undelete};
 use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
+use crate::writers::{say_writer, take_over};
 use crate::{Fail, client};
 use anyhow::{Context, Result};
 use base::format_size;
-use host::{Connections, check_labels};
+use host::{Connections, Writers, check_labels};
 use operator::{Command, ComponentReport, MoveReport, NewVolume, StaleReport, VolumeReport};
 use placement::VolumeSpec;
 use std::collections::BTreeSet;
@@ -44,9 +45,11 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
         VolumeCommand::Explain { name } => explain(cli, name),
-        VolumeCommand::Change { name, reserve, ftt, force, connections } => {
-            change(cli, name, (*reserve, ftt.map(|ftt| (ftt, *force))), *connections)
+        VolumeCommand::Change { name, reserve, ftt, force, connections, writers } => {
+            let sizes = (*reserve, ftt.map(|ftt| (ftt, *force)));
+            change(cli, name, sizes, (*connections, *writers))
         }
+        VolumeCommand::TakeOver { name, host } => take_over(cli, name, host),
         VolumeCommand::Grow { name, size, by } => grow(cli, name, (*size, *by)),
         VolumeCommand::Move { name, from, to, stop: _ } => {
             move_copies(cli, name, from.as_deref(), to.as_deref())
@@ -199,7 +202,7 @@ fn change(
     cli: &Cli,
     name: &str,
     (reserve, ftt): (Option<u8>, Option<(u8, bool)>),
-    connections: Option<Connections>,
+    (connections, writers): (Option<Connections>, Option<Writers>),
 ) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
     let checked = ftt.map_or(Ok(()), |(ftt, _)| placement::check_ftt(ftt));
@@ -210,13 +213,15 @@ fn change(
         .map(|reserve_percent| Command::VolumeChange { name: name.to_owned(), reserve_percent });
     let connections = connections
         .map(|connections| Command::VolumeConnections { name: name.to_owned(), connections });
+    let is_writers = writers.is_some();
+    let writers = writers.map(|writers| Command::VolumeWriters { name: name.to_owned(), writers });
     let redundancy =
         ftt.map(|(ftt, force)| Command::VolumeRedundancy { name: name.to_owned(), ftt, force });
     let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
     let followed: VolumeReport =
         client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;
     let mut volume: Option<VolumeReport> = None;
-    for command in redundancy.into_iter().chain(reserve).chain(connections) {
+    for command in redundancy.into_iter().chain(reserve).chain(connections).chain(writers) {
         volume = Some(client::ask(&socket, &command)?);
     }
     let Some(volume) = volume else { return Ok(()) };
@@ -236,6 +241,9 @@ fn change(
         }
         if is_connections {
             say!("volume {} is {} from now on", volume.name, volume.connections.name());
+        }
+        if is_writers {
+            say_writer(&volume.writer);
         }
         if !is_reserve {
             return;
@@ -282,6 +290,7 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
             say!("labels: {}", in_one_line(&volume.labels));
         }
         say!("connections: {}", volume.connections.name());
+        say_writer(&volume.writer);
         for uri in &volume.nbd {
             say!("{uri}");
         }

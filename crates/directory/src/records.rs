@@ -18,8 +18,10 @@ mod level;
 mod limits;
 mod maintenance;
 mod orphan;
+mod owner;
 mod policy;
 mod stored;
+mod writers;
 
 pub use keys::{
     ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, NAME_BYTES_MAX, OBJECT_PREFIX, ORPHAN_PREFIX,
@@ -51,7 +53,9 @@ pub use level::{FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, Level};
 pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
 pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord};
 pub use orphan::{About, Missing, OrphanRecord};
+pub use owner::OwnerRecord;
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
+pub use writers::{FORMAT_WRITERS, Writers, Writing};
 
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
@@ -214,6 +218,8 @@ pub struct VolumeRecord {
     pub stripe_width: u8,
     /// How many clients may use it through one host at the same time.
     pub connections: Connections,
+    /// Through which hosts it is written.
+    pub writing: Writing,
     /// The policy that it follows; `None`: its rules are its own.
     pub policy: Option<FollowedPolicy>,
     /// What an operator calls it beside its name; see [`check_labels`].
@@ -251,15 +257,6 @@ pub struct DeletedRecord {
     pub hosts: Vec<HostId>,
     /// Its objects.
     pub objects: Vec<ObjectId>,
-}
-
-/// Who serves an object: a host in one run of its daemon. A new process is a new owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerRecord {
-    /// The host.
-    pub host: HostId,
-    /// Its run.
-    pub incarnation: Incarnation,
 }
 
 /// What a component is worth (docs/protocol.md#state).
@@ -487,6 +484,7 @@ impl VolumeRecord {
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
         check_width(self.stripe_width)?;
         self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;
+        self.writing.check()?;
         check_labels(&self.labels)?;
         let is_named_so = self.name == trash_name(self.id);
         ensure(is_named_so == self.trashed.is_some(), "name", "is not that of its state")?;

@@ -11,6 +11,7 @@
 //! | `describe` | every component says on disk what it is a part of |
 //! | `repair` | a copy that stays away is made again on another host |
 //! | `balance` | copies move so that hosts are filled alike |
+//! | `writers` | who writes to volumes that one host writes to at a time |
 //! | `reserves` | every component keeps the space that its volume's record asks for |
 //! | `deletions` | objects whose records vanished, until it is sure why |
 //! | `tombstones` | as data: what was deleted on purpose |
@@ -35,3 +36,4 @@ pub(crate) mod reserves;
 pub(crate) mod scrub;
 pub(crate) mod tombstones;
 pub(crate) mod trash;
+pub(crate) mod writers;

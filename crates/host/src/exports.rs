@@ -2,19 +2,21 @@
 //! The volumes of the cluster, as the exports of this host's NBD door.
 
 use crate::cluster::view::View;
-use base::{Map, VolumeId};
-use directory::{Connections, VolumeRecord};
-use env::{Env, Slice};
+use base::{Instant, Map, VolumeId, WriterEpoch};
+use directory::{Connections, OwnerRecord, VolumeRecord};
+use env::{Env, Notify, Slice};
 use nbd::{OpenError, Sharing};
 use object::Objects;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use tracing::info;
+use tracing::{info, warn};
 use volume::{Device, Extent, Limited, Pieces, Volume, VolumeError, VolumeOptions};
 
 /// Least time between two looks at the records of open volumes.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
+/// Least time between two words about writes of one volume that are refused.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// What this host exports. Cheap to clone.
 #[derive(Clone)]
@@ -26,6 +28,10 @@ struct ExportsInner {
     view: View,
     options: VolumeOptions,
     open: RefCell<Map<VolumeId, Weak<Opened>>>,
+    /// Told when a write waits until this host may write, and when a volume's last client leaves.
+    moved: Notify,
+    /// How often the latter happened.
+    left: Cell<u64>,
 }
 
 /// A volume in use on this host: opened once, shared by its clients.
@@ -34,6 +40,8 @@ struct Opened {
     volume: Volume,
     clients: Rc<Cell<u64>>,
     inner: Weak<ExportsInner>,
+    /// When it was last said that writes are refused.
+    refused: Cell<Option<Instant>>,
 }
 
 impl Opened {
@@ -65,6 +73,8 @@ impl HostExports {
             view: view.clone(),
             options,
             open: RefCell::default(),
+            moved: Notify::default(),
+            left: Cell::default(),
         }))
     }
 
@@ -84,17 +94,77 @@ impl HostExports {
         self.0.open.borrow().get(&volume).and_then(Weak::upgrade)
     }
 
+    fn all_open(&self) -> Vec<Rc<Opened>> {
+        self.0.open.borrow().values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn record_of(&self, opened: &Opened) -> Option<VolumeRecord> {
+        let id = opened.volume.id();
+        let named = self.0.view.volume(&opened.name).filter(|record| record.id == id);
+        named.or_else(|| self.0.view.volume_of_id(id)) // it was renamed
+    }
+
+    /// Writes to a volume that wait here until this host may write.
+    pub(crate) fn writes_wait(&self, volume: VolumeId) -> usize {
+        self.opened(volume).map_or(0, |opened| opened.volume.writes_wait())
+    }
+
+    /// Whether any does.
+    pub(crate) fn is_write_waiting(&self) -> bool {
+        self.all_open().iter().any(|opened| opened.volume.writes_wait() > 0)
+    }
+
+    /// How often the last client of a volume left.
+    pub(crate) fn left(&self) -> u64 {
+        self.0.left.get()
+    }
+
+    /// Wakes when a write begins to wait until this host may write, and when a volume's last client
+    /// leaves.
+    pub(crate) fn moved(&self) -> Notify {
+        self.0.moved.clone()
+    }
+
+    /// Lets writes to open volumes through where this run of this host may write, once none of an
+    /// earlier epoch takes effect any more (rule 57).
+    pub(crate) fn let_write(&self, me: OwnerRecord) {
+        for opened in self.all_open() {
+            let Some(record) = self.record_of(&opened) else { continue };
+            let now = opened.volume.takes_writes_in();
+            // What is open stays open: objects that are added have the epoch from the beginning.
+            let is_done = |epoch: &WriterEpoch| {
+                now == Some(*epoch)
+                    || *epoch == WriterEpoch::ANY
+                    || self.0.view.is_written_in(&record, *epoch)
+            };
+            opened.volume.take_writes_in(record.writing.epoch_of(me).filter(is_done));
+        }
+    }
+
+    /// Says why writes to a volume fail here, and what to do.
+    fn tell_refused(&self, opened: &Opened) {
+        let now = self.0.env.now();
+        if opened.refused.get().is_some_and(|last| now.since(last) < REFUSED_PAUSE) {
+            return;
+        }
+        opened.refused.set(Some(now));
+        let Some(record) = self.record_of(opened) else { return };
+        let writer = record.writing.writer.map(|writer| self.0.view.host_name(writer.host));
+        let writer = writer.unwrap_or_else(|| "nobody yet".to_owned());
+        warn!(
+            volume = record.name, %writer, epoch = %record.writing.epoch,
+            "writes through this host are refused: one host writes to the volume at a time. \
+             Disconnect the clients of that one, or see 'gabion volume takeover --help'"
+        );
+    }
+
     /// Gives open volumes the limits and the size that their records say, as these change. Runs for
     /// ever.
     pub(crate) async fn follow_records(self) {
         loop {
             let changed = self.0.view.changed().wait();
-            let open: Vec<_> = self.0.open.borrow().values().filter_map(Weak::upgrade).collect();
-            for opened in open {
-                let id = opened.volume.id();
-                let named = self.0.view.volume(&opened.name).filter(|record| record.id == id);
-                let record = named.or_else(|| self.0.view.volume_of_id(id)); // it was renamed
-                if let Some(record) = record {
+            for opened in self.all_open() {
+                if let Some(record) = self.record_of(&opened) {
                     opened.follow(&record);
                 }
             }
@@ -120,12 +190,14 @@ impl HostExports {
             }
             None => {
                 let options = self.0.options.clone();
-                let volume = Volume::open(&self.0.env, self.0.objects.clone(), &record, options);
+                let (env, objects) = (&self.0.env, self.0.objects.clone());
+                let volume = Volume::open(env, objects, &record, options, self.0.moved.clone());
                 let opened = Rc::new(Opened {
                     name: name.to_owned(),
                     volume,
                     clients: Rc::default(),
                     inner: Rc::downgrade(&self.0),
+                    refused: Cell::default(),
                 });
                 self.0.open.borrow_mut().insert(record.id, Rc::downgrade(&opened));
                 opened
@@ -161,6 +233,12 @@ struct Client(Rc<Opened>);
 impl Drop for Client {
     fn drop(&mut self) {
         self.0.clients.set(self.0.clients.get() - 1);
+        if let Some(inner) = self.0.inner.upgrade()
+            && self.0.clients.get() == 0
+        {
+            inner.left.update(|left| left + 1);
+            inner.moved.notify();
+        }
     }
 }
 
@@ -171,6 +249,17 @@ pub struct Attached(Rc<Client>);
 impl Attached {
     fn volume(&self) -> &Volume {
         &self.0.0.volume
+    }
+
+    /// What became of a write, which is told of where this host may not write.
+    fn written(&self, done: Result<(), VolumeError>) -> Result<(), VolumeError> {
+        let opened = &self.0.0;
+        if done == Err(VolumeError::NotWriter)
+            && let Some(inner) = opened.inner.upgrade()
+        {
+            HostExports(inner).tell_refused(opened);
+        }
+        done
     }
 }
 
@@ -184,15 +273,15 @@ impl Device for Attached {
     }
 
     async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
-        self.volume().write(offset, payload).await
+        self.written(self.volume().write(offset, payload).await)
     }
 
     async fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.volume().write_zeroes(offset, bytes).await
+        self.written(self.volume().write_zeroes(offset, bytes).await)
     }
 
     async fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.volume().discard(offset, bytes).await
+        self.written(self.volume().discard(offset, bytes).await)
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {

@@ -12,6 +12,7 @@ use crate::care::outs::Outs;
 use crate::care::repair::Repairs;
 use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
 use crate::care::trash::Trash;
+use crate::care::writers::WriterCare;
 use crate::care::{describe, latency, leftovers, reserves};
 use crate::cluster::membership::OwnCluster;
 use crate::cluster::seen::Seen;
@@ -25,7 +26,7 @@ use crate::start_error::StartError;
 use crate::storage::hardware::Devices;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use base::{HostId, Incarnation};
-use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId, Level};
+use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId, Level, OwnerRecord};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
 use env::{Access, Address, Boxed, Env, IoError, Notify, TaskSet};
 use follow::Followers;
@@ -372,6 +373,17 @@ impl Node {
         }
     }
 
+    fn writers(&self, me: PeerId) -> WriterCare {
+        WriterCare {
+            env: self.env.clone(),
+            me: OwnerRecord { host: me.host, incarnation: me.incarnation },
+            directory: self.directory.clone(),
+            objects: self.objects.clone(),
+            view: self.view.clone(),
+            exports: self.exports.clone(),
+        }
+    }
+
     fn run_background(&self, me: PeerId, cluster: u64, peers: &Peers, balance: BalanceOptions) {
         let (env, directory, view) = (&self.env, &self.directory, &self.view);
         let deletions = Deletions::default();
@@ -426,6 +438,7 @@ impl Node {
             describe::run(env.clone(), view.clone(), self.storage.clone(), me.incarnation);
         self.tasks.spawn(env, "describe", describe);
         self.tasks.spawn(env, "exports", self.exports.clone().follow_records());
+        self.tasks.spawn(env, "writers", self.writers(me).run());
         let limit = follow_resync_limit(view.clone(), self.objects.clone());
         self.tasks.spawn(env, "resync limit", limit);
         let latency = latency::run(env.clone(), self.storage.clone());

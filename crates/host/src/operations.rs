@@ -107,6 +107,8 @@ impl Operations {
             | Command::VolumeRecover { .. }
             | Command::VolumeStay { .. }
             | Command::VolumeConnections { .. }
+            | Command::VolumeWriters { .. }
+            | Command::VolumeTakeOver { .. }
             | Command::VolumeLabel { .. }
             | Command::VolumeSetPolicy { .. }
             | Command::VolumeRename { .. }

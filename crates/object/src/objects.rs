@@ -28,7 +28,7 @@ use crate::requests::{Requests, WriteRequest};
 use crate::status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, Returning};
 use base::{
     CHUNK_SECTORS, ClientTable, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set,
-    Term, Version,
+    Term, Version, WriterEpoch,
 };
 use directory::{ComponentState, Directory, ObjectRecord};
 use env::{Env, Notify, Semaphore, Slice, TaskSet};
@@ -230,6 +230,12 @@ impl Objects {
         slot
     }
 
+    /// Whether the last word about an object is that it has a record.
+    #[must_use]
+    pub fn has_record(&self, id: ObjectId) -> bool {
+        self.0.0.slots.borrow().get(&id).is_some_and(|slot| slot.record.is_some())
+    }
+
     /// Every record seen last, by object.
     #[must_use]
     pub fn records(&self) -> Vec<ObjectRecord> {
@@ -305,11 +311,12 @@ impl Objects {
         }
     }
 
-    /// Begins a write: what it returns goes with every attempt of it, and is dropped when the write
-    /// was answered or is given up (rule 46). Waits while too many of this host are under way.
-    pub async fn begin_write(&self, id: ObjectId) -> WriteRequest {
+    /// Begins a write that this host took in an epoch (rule 54). What it returns goes with every
+    /// attempt of it, and is dropped when the write was answered or is given up (rule 46). Waits
+    /// while too many of this host are under way.
+    pub async fn begin_write(&self, id: ObjectId, epoch: WriterEpoch) -> WriteRequest {
         let inner = &self.0.0;
-        inner.requests(id).begin().await
+        inner.requests(id).begin(epoch).await
     }
 
     /// Writes `range`, which lies within one chunk; `crcs` and `payload` are those of the data,

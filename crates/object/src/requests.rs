@@ -8,7 +8,7 @@
 
 use base::{CLIENT_SLOTS, ClientTable, HostId, Incarnation, RequestId, WriterEpoch};
 use env::{Permit, Semaphore};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 const _: () = assert!(CLIENT_SLOTS == 128, "one bit per slot in a u128");
@@ -18,8 +18,6 @@ pub(crate) struct Requests {
     client: HostId,
     room: Semaphore,
     slots: RefCell<Slots>,
-    /// In which writes are taken from now on (rule 54).
-    epoch: Cell<WriterEpoch>,
 }
 
 struct Slots {
@@ -67,12 +65,7 @@ impl Requests {
     pub(crate) fn new(client: HostId, run: Incarnation, base: u64) -> Rc<Self> {
         let slots = Slots { run, free: u128::MAX, counts: Vec::new(), base };
         let room = Semaphore::new(CLIENT_SLOTS as u64);
-        Rc::new(Self { client, room, slots: RefCell::new(slots), epoch: Cell::default() })
-    }
-
-    /// Writes are taken in this epoch from now on.
-    pub(crate) fn take_in(&self, epoch: WriterEpoch) {
-        self.epoch.set(epoch);
+        Rc::new(Self { client, room, slots: RefCell::new(slots) })
     }
 
     /// The highest count given.
@@ -100,10 +93,9 @@ impl Requests {
         slots.base = last.count;
     }
 
-    /// Takes a write, and waits for a slot; the lowest free one, so that tables at the replicas
-    /// stay short.
-    pub(crate) async fn begin(self: Rc<Self>) -> WriteRequest {
-        let epoch = self.epoch.get();
+    /// Takes a write in an epoch, and waits for a slot; the lowest free one, so that tables at the
+    /// replicas stay short.
+    pub(crate) async fn begin(self: Rc<Self>, epoch: WriterEpoch) -> WriteRequest {
         let room = self.room.acquire(1).await;
         let slot = {
             let mut slots = self.slots.borrow_mut();
@@ -154,7 +146,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     fn begin(requests: &Rc<Requests>) -> Option<WriteRequest> {
-        let mut begun = Box::pin(Rc::clone(requests).begin());
+        let mut begun = Box::pin(Rc::clone(requests).begin(WriterEpoch::ANY));
         match begun.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(request) => Some(request),
             Poll::Pending => None,

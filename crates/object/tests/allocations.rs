@@ -24,7 +24,7 @@ mod group;
 #[path = "cluster/oracle.rs"]
 mod oracle;
 
-use base::Rng;
+use base::{Rng, WriterEpoch};
 use cluster::{Cluster, OBJECT, record_on};
 use directory::ObjectRecord;
 use env::{Env, TaskSet};
@@ -127,7 +127,7 @@ async fn client(env: Env, objects: Objects, blocks: u64, progress: Rc<Progress>)
             (wire::crcs_of(range, &payload), payload)
         });
         let kind = wire::WriteKind::Data;
-        let request = objects.begin_write(OBJECT).await;
+        let request = objects.begin_write(OBJECT, WriterEpoch::ANY).await;
         objects.write(OBJECT, &request, range, kind, crcs, payload).await.unwrap();
         progress.done.set(progress.done.get() + 1);
     }

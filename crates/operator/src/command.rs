@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
-use directory::{Connections, Labels, MaintenanceMode, RepairDelay};
+use directory::{Connections, Labels, MaintenanceMode, RepairDelay, Writers};
 use serde::{Deserialize, Serialize};
 
 /// What an operator may ask a host.
@@ -132,6 +132,20 @@ pub enum Command {
         name: String,
         /// Who.
         connections: Connections,
+    },
+    /// Changes through how many hosts a volume is written, while it is in use.
+    VolumeWriters {
+        /// Its name.
+        name: String,
+        /// Through how many.
+        writers: Writers,
+    },
+    /// Makes a host the writer of a volume, whatever the one of before does.
+    VolumeTakeOver {
+        /// Its name.
+        name: String,
+        /// The name of the host, or of a shard of it.
+        host: String,
     },
     /// Changes the labels of a volume, while it is in use.
     VolumeLabel {
@@ -370,6 +384,9 @@ pub struct NewVolume {
     /// What it is called beside its name.
     #[serde(default)]
     pub labels: Labels,
+    /// Through how many hosts it is written; none given: one, where the cluster has the level.
+    #[serde(default)]
+    pub writers: Option<Writers>,
 }
 
 impl NewVolume {
@@ -384,6 +401,7 @@ impl NewVolume {
             policy: None,
             force: false,
             labels: Labels::new(),
+            writers: None,
         }
     }
 }

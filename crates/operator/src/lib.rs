@@ -28,5 +28,5 @@ pub use report::{
     ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
     ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StalePart,
     StaleReport, StatusReport, TrashedReport, TurnsReport, UpgradeReport, VolumePolicy,
-    VolumeReport, VolumeWithoutHost, WritesReport, by_host, seconds_left, shards_of,
+    VolumeReport, VolumeWithoutHost, WriterReport, WritesReport, by_host, seconds_left, shards_of,
 };

@@ -178,6 +178,7 @@ pub(crate) mod tests {
             stripe_width: 1,
             otherwise_striped_bytes: 0,
             connections: directory::Connections::Shared,
+            writer: crate::report::WriterReport::default(),
             policy: None,
             labels: directory::Labels::new(),
             compliance: crate::report::ComplianceReport::default(),

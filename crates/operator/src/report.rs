@@ -10,7 +10,7 @@ mod policy;
 mod resync;
 mod writes;
 
-use directory::{Connections, Labels};
+use directory::{Connections, Labels, Writers};
 pub use domains::{DomainReport, DomainsReport};
 pub use group::{
     BLOCKS_LOST, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, GroupDetail,
@@ -287,6 +287,9 @@ pub struct VolumeReport {
     /// Who may use it beside whom.
     #[serde(default)]
     pub connections: Connections,
+    /// Who writes to it.
+    #[serde(default)]
+    pub writer: WriterReport,
     /// The policy that it follows; none where its rules are its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<VolumePolicy>,
@@ -327,6 +330,22 @@ pub struct VolumeReport {
     /// What its creator should know; said once, when it is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// Who writes to a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriterReport {
+    /// Through how many hosts it is written.
+    pub writers: Writers,
+    /// The host that is the writer. None where any host may write, or where nobody has written
+    /// since the last one gave it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Rises with each change of the writer; 0 where there never was one.
+    pub epoch: u32,
+    /// What the last change waits for, before the writer may write; empty where it is done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
 }
 
 /// Turns of a host's one thread in which one task took so long that others waited, since its start.

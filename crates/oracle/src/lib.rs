@@ -257,9 +257,39 @@ impl Oracle {
         let Some(write) = self.writes.get_mut(&id.0) else { unreachable!("a write ends once") };
         write.ended = Some((now, term));
         let range = write.range;
-        self.undecided.push(id);
+        if write.closed.is_none() {
+            self.undecided.push(id);
+        }
         for number in numbers(range) {
             self.sectors.for_write(number).writers -= 1;
+        }
+    }
+
+    /// From now on `writer` alone writes to the volume: nothing that other hosts sent takes effect
+    /// any more (rules 54 to 57).
+    pub fn fenced(&mut self, writer: u32) {
+        let now = self.tick();
+        for write in self.writes.values_mut().filter(|write| write.author.host != writer) {
+            write.closed.get_or_insert(now);
+        }
+        let writes = &self.writes;
+        self.undecided.retain(|id| writes.get(&id.0).is_some_and(|write| write.closed.is_none()));
+    }
+
+    /// A host may write again, or any may (`None`). What it was asked for and has not answered may
+    /// take effect from now on, for what was refused before it sends anew.
+    pub fn admitted(&mut self, host: Option<u32>) {
+        let is_of = |write: &Write| host.is_none_or(|host| write.author.host == host);
+        let waited_for = |write: &Write| write.ended.is_none() && write.closed.is_some();
+        let again = self.writes.iter_mut().filter(|(_, write)| is_of(write) && waited_for(write));
+        for (id, write) in again {
+            write.closed = None;
+            for number in numbers(write.range) {
+                let sector = self.sectors.for_write(number);
+                if !sector.open.contains(&WriteId(*id)) {
+                    sector.open.push(WriteId(*id));
+                }
+            }
         }
     }
 

@@ -323,3 +323,38 @@ fn whatever_a_register_does_is_right() {
         }
     }
 }
+
+#[test]
+fn what_a_shut_out_host_sent_takes_no_effect_until_it_may_write_again() {
+    let mut oracle = Oracle::new(8);
+    let (late, tag) = oracle.begin(A);
+    let lost = {
+        let (id, tag) = oracle.begin_rival(A, RANGE, false);
+        oracle.unanswered(id, 1);
+        tag
+    };
+    oracle.fenced(1);
+    assert!(!oracle.has_undecided());
+    let (mine, of_b) = oracle.begin_rival(B, RANGE, false);
+    oracle.acknowledged(mine);
+    assert!(!oracle.sees(B, tag) && !oracle.sees(B, lost), "both came too late");
+    assert!(oracle.sees(B, of_b));
+    oracle.admitted(Some(1));
+    assert!(!oracle.sees(B, tag), "another host may");
+    oracle.admitted(Some(0));
+    assert!(!oracle.sees(B, lost), "nobody sends it anew");
+    assert!(oracle.sees(B, tag), "it was sent anew");
+    oracle.acknowledged(late);
+}
+
+#[test]
+fn what_had_taken_effect_before_the_take_over_may_be_there() {
+    let mut oracle = Oracle::new(8);
+    let before = oracle.write(B);
+    let (late, tag) = oracle.begin(A);
+    oracle.fenced(1);
+    assert!(oracle.sees(B, tag), "it had taken effect");
+    assert!(!oracle.sees(B, before));
+    oracle.unanswered(late, 1);
+    assert!(oracle.sees(B, tag));
+}

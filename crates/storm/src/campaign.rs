@@ -9,6 +9,7 @@ use crate::liveness::{LOOK, Liveness};
 use crate::log::LogWatch as Log;
 use crate::mirrors;
 use crate::mutation::Mutation;
+use crate::operators::TakeOvers;
 use crate::plan::{Plan, Round, VolumePlan};
 use crate::rest;
 use crate::workload::{self, Client, VolumeLoad};
@@ -138,6 +139,8 @@ pub(crate) struct SeedRun {
     pub(crate) has_failed_devices: Vec<bool>,
     /// For each host: since when one of its groups serves without a device.
     pub(crate) outs_since: Vec<Option<base::Instant>>,
+    /// For each host and group: how often it was opened again because it had stopped.
+    pub(crate) opened: base::Map<(usize, u32), u32>,
     compared: u64,
     pub(crate) replaced_groups: u64,
     healed_in: Duration,
@@ -146,6 +149,7 @@ pub(crate) struct SeedRun {
     pub(crate) liveness: Liveness,
     /// Of spare volumes.
     pub(crate) life: RefCell<Life>,
+    pub(crate) take_overs: RefCell<TakeOvers>,
     /// Whether the run is over because it could go on only by an operator's decision.
     pub(crate) is_over: bool,
 }
@@ -177,6 +181,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
         faults: Counts::default(),
         has_failed_devices: vec![false; hosts],
         outs_since: vec![None; hosts],
+        opened: base::Map::new(),
         compared: 0,
         replaced_groups: 0,
         healed_in: Duration::ZERO,
@@ -184,6 +189,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
         log,
         liveness: Liveness::new(&plan),
         life: RefCell::new(Life::new(plan.seed)),
+        take_overs: RefCell::new(TakeOvers::new(plan.seed)),
         is_over: false,
         plan,
     };
@@ -271,6 +277,7 @@ impl SeedRun {
         self.wait("copies where they are to be", |run| run.is_settled())?;
         self.healed_in = self.healed_in.max(self.cluster.world.now().since(healed_at));
         self.end_life()?;
+        self.take_all_over()?;
         self.read_everything()?;
         self.run_for(rest::SETTLE)?; // what was found bad is repaired behind the read
         if !self.is_whole() {
@@ -323,6 +330,7 @@ impl SeedRun {
                 .look(&self.plan, &self.cluster, &self.shared, |host| self.is_excused(host))
                 .map_err(Violation::Stalled)?;
             self.live()?;
+            self.operators_take_over();
             left -= step;
             if is_done || left.is_zero() {
                 return Ok(());
@@ -450,6 +458,7 @@ impl SeedRun {
         let command = Command::VolumeCreate(NewVolume {
             reserve_percent: planned.reserve_percent,
             stripe_width: planned.stripe_width,
+            writers: Some(planned.writers),
             ..NewVolume::new(VolumePlan::name(volume), planned.sectors * SECTOR_SIZE, planned.ftt)
         });
         let mut last = None;

@@ -26,6 +26,8 @@ const PAGE: u64 = 4096;
 const WRITE_MAX: u64 = 4 << 20;
 /// After this time an operator opens a group that lacks a device, if that device is well.
 const OPERATOR_LOOKS: Duration = Duration::from_secs(60);
+/// How often a disk group that stopped is opened again before it gets new devices.
+const OPENED_MAX: u32 = 6;
 /// Largest drift of a clock in a story beyond the contract, in parts per million.
 const WILD_PPM: u64 = 200_000;
 
@@ -362,7 +364,8 @@ impl SeedRun {
     }
 
     /// Gives new devices to disk groups that do not open, or have stopped, because of damage. Their
-    /// content comes back from other hosts.
+    /// content comes back from other hosts. A group may have stopped for want of a device that is
+    /// well, and then its copies may be the only whole ones: it is opened again first.
     pub(crate) fn replace_damaged(&mut self) {
         for host in 0..self.cluster.machines.len() {
             let Some(node) = self.cluster.node(host).filter(|_| self.is_excused(host)) else {
@@ -370,9 +373,14 @@ impl SeedRun {
             };
             let groups = node.groups();
             let stopped = groups.iter().filter(|group| group.status().fenced.is_some());
-            let stopped = stopped.map(|group| group.cache_path().to_owned());
-            let caches: Vec<_> = stopped.chain(self.cluster.given_up_groups(host)).collect();
+            let stopped: Vec<_> = stopped.map(|group| group.cache_path().to_owned()).collect();
+            let mut caches = self.cluster.given_up_groups(host);
             drop(groups);
+            for cache in stopped {
+                if !self.open_stopped(host, &cache) {
+                    caches.push(cache);
+                }
+            }
             let out = node.out_devices().into_iter().next();
             if let (Some((cache, at)), true) = (out, caches.is_empty()) {
                 drop(node);
@@ -392,6 +400,20 @@ impl SeedRun {
                 self.boot(host);
             }
         }
+    }
+
+    /// Has a disk group that stopped opened again, as an operator would. Not for ever.
+    fn open_stopped(&mut self, host: usize, cache: &str) -> bool {
+        let number = cache.strip_prefix("cache").and_then(|number| number.parse().ok());
+        let Some(group) = number.filter(|group| *group < self.plan.groups) else { return false };
+        let count = self.opened.entry((host, group)).or_insert(0);
+        *count += 1;
+        let is_tried = *count <= OPENED_MAX;
+        if is_tried {
+            tracing::info!(host = host + 1, cache, "a group that stopped is opened again");
+            self.cluster.reopen(host, group, Duration::ZERO);
+        }
+        is_tried
     }
 
     /// Does what an operator would: opens the groups anew of a host that lacks a device for long.

@@ -6,7 +6,7 @@
 use crate::cluster::Cluster;
 use crate::plan::Plan;
 use base::{HostId, Map, ObjectId};
-use directory::{ComponentRecord, ComponentState, ObjectRecord};
+use directory::{ComponentRecord, ComponentState, ObjectRecord, Writers};
 use diskgroup::{CreateSizes, GroupOptions};
 use env::Env;
 use host::{BalanceOptions, MaintenanceMode};
@@ -273,8 +273,12 @@ impl LargeRun {
     fn make_volumes(&mut self) -> Result<(), String> {
         let hosts = self.all().len();
         let at = |volume: u32| usize::try_from(volume).unwrap_or(0) % hosts;
-        let create =
-            |volume: u32| Command::VolumeCreate(NewVolume::new(format!("v{volume}"), 4 << 20, 1));
+        let create = |volume: u32| {
+            Command::VolumeCreate(NewVolume {
+                writers: Some(Writers::Any),
+                ..NewVolume::new(format!("v{volume}"), 4 << 20, 1)
+            })
+        };
         for first in (0..self.options.volumes).step_by(usize::try_from(ASKED_AT_ONCE).unwrap_or(1))
         {
             let some = first..self.options.volumes.min(first + ASKED_AT_ONCE);

@@ -10,6 +10,8 @@ mod choice;
 mod history;
 
 use crate::cluster::{Asking, Cluster};
+use crate::plan::WRITERS_FROM;
+use crate::releases;
 use base::{Instant, Map, Rng};
 pub(crate) use choice::SpareDeed;
 use directory::{VOLUME_PREFIX, VolumeRecord};
@@ -62,6 +64,8 @@ enum Answer {
 /// Spare volumes, one after the other.
 pub(crate) struct Life {
     pub(crate) rng: Rng,
+    /// Whether one host at a time may write to them.
+    pub(crate) may_have_one: bool,
     /// Whether this round has any.
     pub(crate) is_on: bool,
     /// Whether there may be something of one.
@@ -83,6 +87,7 @@ impl Life {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             rng: Rng::stream(seed, STREAM),
+            may_have_one: seed >= WRITERS_FROM && !releases::are_mixed(seed),
             is_on: false,
             is_begun: false,
             number: 1,

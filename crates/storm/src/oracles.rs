@@ -2,6 +2,7 @@
 //! What may be read of a volume that has several objects: an oracle for each of them. Objects have
 //! terms of their own, so what is known of one says nothing of another.
 
+use crate::writers::MayWrite;
 use base::SectorRange;
 use directory::{STRIPE_UNIT_SECTORS, StripeSet, VolumeLayout};
 use oracle::{Author, Oracle, ReadId, WriteId};
@@ -85,6 +86,24 @@ impl ObjectOracles {
     /// The oracle of an object.
     pub fn of(&mut self, object: usize) -> &mut Oracle {
         &mut self.all[object]
+    }
+
+    /// Who may write changed so. To be said before anything is concluded: a host may write as soon
+    /// as the record says so.
+    pub(crate) fn admitted(&mut self, changes: &[MayWrite]) {
+        for may in changes {
+            let host = match may {
+                MayWrite::Nobody => continue,
+                MayWrite::Any => None,
+                MayWrite::Only(writer) => Some(writer.host.0 - 1),
+            };
+            self.each(|oracle| oracle.admitted(host));
+        }
+    }
+
+    /// Calls `tell` with each of them.
+    pub fn each(&mut self, tell: impl FnMut(&mut Oracle)) {
+        self.all.iter_mut().for_each(tell);
     }
 
     /// Whether a write of `host` is under way that overlaps one of another host.

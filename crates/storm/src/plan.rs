@@ -16,12 +16,13 @@ mod volumes;
 
 pub use memory::{HostMemory, HostPages};
 pub use small::PlanLimits;
+pub(crate) use volumes::WRITERS_FROM;
 
 use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
 use crate::story::Story;
 use base::Rng;
-use directory::{OBJECT_SECTORS_MAX, ServerFaults, VolumeLayout};
+use directory::{OBJECT_SECTORS_MAX, ServerFaults, VolumeLayout, Writers};
 use diskgroup::{CreateSizes, GroupLimits, GroupOptions};
 use host::{BalanceOptions, ClusterKind, ScrubOptions};
 use object::ObjectOptions;
@@ -112,6 +113,8 @@ pub struct VolumePlan {
     pub ftt: u8,
     /// The reserve: the part of its size that is kept for it, percent.
     pub reserve_percent: u8,
+    /// Through how many hosts it is written at a time.
+    pub writers: Writers,
     /// What its clients do.
     pub load: ClientLoad,
     /// Where its clients are: indices of hosts.
@@ -124,9 +127,6 @@ const LATE_FIRST: u64 = 160_000_000;
 
 /// The first seed with small budgets of bytes, and with resyncs that send new writes late.
 const JOIN_FIRST: u64 = 190_000_000;
-
-/// The first seed whose clients ask for block status.
-const STATUS_FIRST: u64 = 250_000_000;
 
 /// The first seed with long deaths, and with other time-outs of clients.
 const STALL_FIRST: u64 = 253_000_000;
@@ -230,7 +230,9 @@ impl Plan {
         if let Some(last) = volumes.last_mut() {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
         }
-        draw_status(&mut volumes, seed);
+        for (at, more) in volumes::more_of_each(seed).take(volumes.len()).enumerate() {
+            (volumes[at].load.status_percent, volumes[at].writers) = more;
+        }
         // A hybrid group needs room for its read cache.
         let (kind, more) = match seed >= LATE_FIRST && late.below(2) == 0 {
             true => (ClusterKind::Hybrid, 24),
@@ -362,6 +364,7 @@ impl VolumePlan {
                 _ => 1,
             },
             reserve_percent: 0,
+            writers: Writers::Any,
             load,
         }
     }
@@ -428,19 +431,6 @@ impl Round {
         let last = rounds.iter().position(|round| round.story.is_damage());
         rounds.truncate(last.map_or(rounds.len(), |last| last + 1));
         rounds
-    }
-}
-
-/// How often the clients of each volume ask for block status, in later seeds.
-fn draw_status(volumes: &mut [VolumePlan], seed: u64) {
-    let mut status = Rng::stream(seed, 14);
-    for volume in volumes.iter_mut().filter(|_| seed >= STATUS_FIRST) {
-        volume.load.status_percent = match status.below(4) {
-            0 => 0,
-            1 => 5,
-            2 => 20,
-            _ => 50,
-        };
     }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
+use crate::writers::{self, MayWrite};
 use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
 use directory::store::{Change, EventBatch, Snapshot};
 use directory::{
     Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
-    VOLUME_PREFIX, VolumeRecord,
+    VOLUME_PREFIX, VolumeRecord, Writing,
 };
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
@@ -23,6 +24,10 @@ pub struct Records {
     /// Each volume, as large as it ever was: a directory that goes back in time may have it
     /// smaller.
     volumes: RefCell<Map<String, VolumeRecord>>,
+    /// Who may write to each volume, at present.
+    writing: RefCell<Map<VolumeId, Writing>>,
+    /// The same, at each change since the beginning.
+    writers: RefCell<Map<String, Vec<MayWrite>>>,
     /// The fewest and the most copies that each volume ever asked for.
     asked: RefCell<Map<VolumeId, RangeInclusive<usize>>>,
     /// The highest term of each object. It stays when the directory goes back in time.
@@ -78,6 +83,20 @@ impl Records {
     #[must_use]
     pub fn volume(&self, volume: &str) -> Option<VolumeRecord> {
         self.volumes.borrow().get(volume).cloned()
+    }
+
+    /// Who may write to a volume, by its present record.
+    #[must_use]
+    pub fn writing(&self, volume: &str) -> Option<Writing> {
+        let id = self.volumes.borrow().get(volume)?.id;
+        self.writing.borrow().get(&id).copied()
+    }
+
+    /// How who may write to a volume changed since so many changes, which are all of them then.
+    pub(crate) fn writers_since(&self, volume: &str, seen: &Cell<usize>) -> Vec<MayWrite> {
+        let writers = self.writers.borrow();
+        let all = writers.get(volume).map_or([].as_slice(), Vec::as_slice);
+        all[seen.replace(all.len()).min(all.len())..].to_vec()
     }
 
     /// The present record of an object of a volume.
@@ -145,6 +164,9 @@ impl Records {
     pub fn go_back(&self, backup: Snapshot) {
         let mut objects = self.objects.borrow_mut();
         objects.clear();
+        self.writing.borrow_mut().clear();
+        // Whoever it was, another one may write now.
+        self.writers.borrow_mut().values_mut().for_each(|all| all.push(MayWrite::Any));
         let entries = backup.entries.iter().filter(|(key, ..)| key.starts_with(OBJECT_PREFIX));
         let decoded = entries.filter_map(|(_, entry, _)| ObjectRecord::decode(&entry.value).ok());
         objects.extend(decoded.map(|record| (record.id, record)));
@@ -225,6 +247,7 @@ impl Records {
     }
 
     fn put_volume(&self, record: VolumeRecord) {
+        self.put_writing(&record);
         let copies = usize::from(record.ftt) + 1;
         self.asked
             .borrow_mut()
@@ -235,6 +258,19 @@ impl Records {
         let known = volumes.get(&record.name).map_or(0, |known| known.objects.len());
         if record.objects.len() >= known {
             volumes.insert(record.name.clone(), record);
+        }
+    }
+
+    fn put_writing(&self, record: &VolumeRecord) {
+        let before = self.writing.borrow_mut().insert(record.id, record.writing);
+        if before == Some(record.writing) {
+            return;
+        }
+        let may = MayWrite::of(&record.writing);
+        self.writers.borrow_mut().entry(record.name.clone()).or_default().push(may);
+        if let Some(what) = before.and_then(|before| writers::forbidden(&before, &record.writing)) {
+            let text = format!("{what}: {before:?} became {record:?}");
+            self.wrong.borrow_mut().get_or_insert(text);
         }
     }
 
@@ -320,6 +356,9 @@ fn forbidden(
     }
     if next.term < last.term || (next.term == last.term && next.owner != last.owner) {
         return Some("the owner changes without a higher term");
+    }
+    if next.writer_epoch < last.writer_epoch {
+        return Some("the epoch of the writer falls");
     }
     if next.components.iter().all(|component| component.state != Active) {
         return Some("no component is active");

@@ -43,6 +43,8 @@ pub struct VolumeLoad {
     pub(crate) hang_up: Notify,
     /// The host whose clients hang up.
     pub(crate) leaves: Cell<Option<u32>>,
+    /// How many changes of the writer the oracle knows of.
+    pub(crate) writers_seen: Cell<usize>,
     /// Operations acknowledged.
     pub done: Cell<u64>,
     /// Operations that ended with an error.
@@ -69,6 +71,7 @@ impl VolumeLoad {
             meeting: Cell::default(),
             hang_up: Notify::default(),
             leaves: Cell::default(),
+            writers_seen: Cell::default(),
             done: Cell::default(),
             failed: Cell::default(),
             running: Cell::default(),
@@ -196,6 +199,7 @@ struct Writing {
 impl Writing {
     /// It was answered: what is credible of that counts.
     fn answered(mut self, doubts: &Doubts, node: &Node) {
+        self.shared.note_writers();
         let mut parts = std::mem::take(&mut self.parts);
         let credible = |part: &mut WritePart| doubts.is_credible(&self.shared, node, part.object);
         for part in parts.extract_if(.., credible) {
@@ -502,6 +506,7 @@ impl<'a> Reading<'a> {
     /// It was answered. Where the answer can be believed, `check` tells the oracle of an object
     /// what was seen of it. The first wrong sector is kept and ends the run.
     fn end(mut self, check: impl Fn(&mut Oracle, &ReadPart, Author) -> Result<(), Wrong>) {
+        self.shared.note_writers();
         let mut parts = std::mem::take(&mut self.parts);
         let (shared, asker) = (self.shared, self.asker);
         let doubts = &self.doubts;

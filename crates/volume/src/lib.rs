@@ -8,6 +8,7 @@ mod creation;
 mod device;
 mod error;
 mod extents;
+mod gate;
 mod limits;
 mod openings;
 mod split;

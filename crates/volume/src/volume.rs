@@ -4,13 +4,15 @@
 use crate::VolumeError;
 use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 use crate::extents::Columns;
+use crate::gate::Gate;
 use crate::limits::{Limited, Limits};
 use crate::openings::Openings;
 use crate::split::{self, Piece};
-use base::{BLOCK_SIZE, Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
+use base::{BLOCK_SIZE, Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId, WriterEpoch};
 use directory::{IoLimits, VolumeLayout, VolumeRecord};
 use env::{
-    Either, Env, LockMode, LockedRange, RangeLock, Reuse, Slice, TaskSet, select, try_join_at_most,
+    Either, Env, LockMode, LockedRange, Notify, RangeLock, Reuse, Slice, TaskSet, select,
+    try_join_at_most,
 };
 use object::{ObjectError, Objects, ReadData, WriteRequest};
 use std::cell::{Ref, RefCell};
@@ -39,6 +41,9 @@ pub struct VolumeOptions {
     /// stay locked, because each may still take effect. When so many are late, the caller of a
     /// further write waits until the write ends, however long that takes.
     pub late_writes: usize,
+    /// How long a write waits while another host is the volume's writer, before it fails with
+    /// [`VolumeError::NotWriter`].
+    pub writer_wait: Duration,
 }
 
 impl Default for VolumeOptions {
@@ -48,6 +53,7 @@ impl Default for VolumeOptions {
             step_sectors: (64 << 20) / SECTOR_SIZE,
             pieces: 16,
             late_writes: 1024,
+            writer_wait: Duration::from_secs(30),
         }
     }
 }
@@ -90,6 +96,9 @@ struct LockedWrite {
 struct Door {
     env: Env,
     objects: Objects,
+    gate: Gate,
+    /// How long a write waits there.
+    writer_wait: Duration,
     shape: RefCell<Rc<Shape>>,
     /// Most pieces of one request that are under way.
     pieces_most: usize,
@@ -124,19 +133,24 @@ impl Drop for VolumeInner {
 
 impl Volume {
     /// Opens the volume of `record` on this host. Open each volume once per host and clone it: the
-    /// range lock and the attachment belong to one opening.
+    /// range lock and the attachment belong to one opening. Where it has an epoch of the writer,
+    /// writes wait for [`Self::take_writes_in`]; `wanted` is told when the first of them does.
     #[must_use]
     pub fn open(
         env: &Env,
         objects: Objects,
         record: &VolumeRecord,
         options: VolumeOptions,
+        wanted: Notify,
     ) -> Volume {
         assert!(options.step_sectors > 0 && options.pieces > 0, "a limit that lets nothing pass");
         let shape = Shape::of(record);
+        let free = record.writing.epoch == WriterEpoch::ANY;
         let door = Door {
             env: env.clone(),
             objects,
+            gate: Gate::new(free.then_some(WriterEpoch::ANY), wanted),
+            writer_wait: options.writer_wait,
             pieces_most: options.pieces,
             openings: Openings::new(shape.ids.len()),
             shape: RefCell::new(Rc::new(shape)),
@@ -165,6 +179,24 @@ impl Volume {
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.0.lock.len()
+    }
+
+    /// Writes are taken in this epoch from now on (rule 54); `None`: they wait. Those that were
+    /// taken before stay what they are.
+    pub fn take_writes_in(&self, epoch: Option<WriterEpoch>) {
+        self.0.door.gate.set(epoch);
+    }
+
+    /// In which epoch writes are taken now.
+    #[must_use]
+    pub fn takes_writes_in(&self) -> Option<WriterEpoch> {
+        self.0.door.gate.epoch()
+    }
+
+    /// Writes that wait until this host may write.
+    #[must_use]
+    pub fn writes_wait(&self) -> usize {
+        self.0.door.gate.waiting()
     }
 
     /// What it may do in a second from now on.
@@ -237,6 +269,8 @@ impl Volume {
             base::Probe::PartialBlock,
         );
         let deadline = self.deadline();
+        // Before it has its range: reads do not wait behind what may not happen yet.
+        self.0.door.may_write(None, deadline).await?;
         let locked = self.lock(range, LockMode::Exclusive, deadline).await?;
         let mut write = self.0.writes.begin(LockedWrite { range, kind, payload, deadline, locked });
         let late = &self.0.late;
@@ -405,10 +439,28 @@ impl Door {
             WriteKind::Zero | WriteKind::Discard => Crcs::default(),
         };
         let range = piece.range;
-        let request = &self.begin_write(piece.object, deadline).await?;
-        let attempt =
-            |id| self.objects.write(id, request, range, kind, crcs.clone(), payload.clone());
-        self.resend(piece.object, deadline, attempt).await
+        let mut refused = None;
+        loop {
+            let epoch = self.may_write(refused, deadline).await?;
+            let request = &self.begin_write(piece.object, epoch, deadline).await?;
+            let attempt =
+                |id| self.objects.write(id, request, range, kind, crcs.clone(), payload.clone());
+            match self.resend(piece.object, deadline, attempt).await {
+                // It did not happen, and does not: this host may be the writer again, in an epoch
+                // that it has not heard of yet.
+                Err(VolumeError::NotWriter) => refused = Some(epoch),
+                done => return done,
+            }
+        }
+    }
+
+    /// Waits until this host may write, in another epoch than `refused`.
+    async fn may_write(
+        &self,
+        refused: Option<WriterEpoch>,
+        deadline: Instant,
+    ) -> Result<WriterEpoch, VolumeError> {
+        self.gate.pass(&self.env, refused, deadline, self.writer_wait).await
     }
 
     async fn extents(
@@ -434,11 +486,12 @@ impl Door {
     async fn begin_write(
         &self,
         object: usize,
+        epoch: WriterEpoch,
         deadline: Instant,
     ) -> Result<WriteRequest, VolumeError> {
         let id = self.object(object);
         let left = deadline.since(self.env.now());
-        let begun = self.env.timeout(left, self.objects.begin_write(id)).await;
+        let begun = self.env.timeout(left, self.objects.begin_write(id, epoch)).await;
         begun.map_err(|_| VolumeError::TimedOut)
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion volume`: its commands and flags.
 
-use crate::door::connections;
+use crate::door::{connections, writers};
 use crate::labels::{Label, LabelChange, label, label_change, told};
 use crate::pick::VolumeChoice;
 use base::parse_size;
 use clap::{ArgGroup, Args, Subcommand};
-use host::Connections;
+use host::{Connections, Writers};
 use operator::NewVolume;
 
 #[derive(Debug, Subcommand)]
@@ -17,6 +17,7 @@ pub enum VolumeCommand {
   gabion volume create db --size 50GiB --reserve 100
   gabion volume create scratch --size 100GiB --ftt 0
   gabion volume create disk --size 20GiB --connections exclusive
+  gabion volume create gfs --size 20GiB --writers any   for a file system of several machines
   gabion volume create db --size 50GiB --stripe-width 4   its load is spread over more devices
   gabion volume create db --size 50GiB --policy gold
   gabion volume create db --size 50GiB --label env=prod --label tier=db
@@ -55,12 +56,13 @@ Hosts that fail together: gabion domain list")]
         name: String,
     },
     /// Change how many failures a volume tolerates, how much space is kept for it, or who may use
-    /// it, while it is in use
+    /// it and write to it, while it is in use
     #[command(after_help = "Examples:
   gabion volume change db --ftt 2          one copy more is made; see how far with 'volume show'
   gabion volume change db --reserve 100
   gabion volume change db --reserve 0      other volumes may have the space again
   gabion volume change db --connections exclusive   for clients that connect from now on
+  gabion volume change db --writers one    clients of one host write to it at a time
 More is refused where a host has no room for it, and then nothing is changed. A copy whose host is
 down takes it when it returns. Run it again after an interruption. A volume that follows a policy
 follows none once its failures to tolerate or its reserve were changed here.")]
@@ -69,7 +71,8 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         name: String,
         /// Part of the size that is kept for it on each of its hosts, 0 to 100
         #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
-        #[arg(value_name = "PERCENT", required_unless_present_any = ["connections", "ftt"])]
+        #[arg(value_name = "PERCENT")]
+        #[arg(required_unless_present_any = ["connections", "ftt", "writers"])]
         reserve: Option<u8>,
         /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
         #[arg(long, value_name = "N")]
@@ -80,6 +83,26 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         /// How many clients may use it at once: shared or exclusive, see 'gabion volume create -h'
         #[arg(long, value_parser = connections, value_name = "WHO")]
         connections: Option<Connections>,
+        /// Hosts that it is written through at a time: one or any, see 'gabion volume create -h'
+        #[arg(long, value_parser = writers, value_name = "HOSTS")]
+        writers: Option<Writers>,
+    },
+    /// Have a host write to a volume from now on, and wait until nothing that was sent through
+    /// another one takes effect any more
+    #[command(
+        name = "takeover",
+        after_help = "Examples:
+  gabion volume takeover db --host host2   before its machine is started anew on host2
+For a volume that one host writes to at a time, whose writer is cut off, or is to be shut out. In a
+move of a running machine nothing of this is needed: the first write at the new place waits until
+the old one has left. Clients that are shut out get errors for their writes, and may read."
+    )]
+    TakeOver {
+        /// Its name
+        name: String,
+        /// The host that is to write to it
+        #[arg(long, value_name = "HOST")]
+        host: String,
     },
     /// Make a volume larger, while it is in use
     #[command(group(ArgGroup::new("larger").required(true).args(["size", "by"])))]
@@ -251,6 +274,10 @@ pub struct NewVolumeArgs {
     /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
     #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
     pub connections: Connections,
+    /// Through how many hosts it is written at a time: one, that of the client that writes (the
+    /// default), or any, for file systems that are made for it
+    #[arg(long, value_parser = writers, value_name = "HOSTS")]
+    writers: Option<Writers>,
     /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
     #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
     policy: Option<String>,
@@ -273,6 +300,7 @@ impl NewVolumeArgs {
             policy: self.policy.clone(),
             force: self.force,
             labels: told(&labels)?.0,
+            writers: self.writers,
             ..NewVolume::new(&self.name, self.size, self.ftt)
         })
     }
@@ -330,5 +358,23 @@ mod tests {
         for beside in ["--label env", "--labels", "--reverse", "--name a"] {
             assert!(volume(&format!("list --deleted {beside}")).is_err(), "{beside}");
         }
+    }
+
+    #[test]
+    fn who_writes_is_said_in_two_words() {
+        let made = |line: &str| match volume(&format!("create db --size 1G {line}"))? {
+            VolumeCommand::Create(args) => args.asked().map(|asked| asked.writers),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(made(""), Ok(None), "as the cluster's level allows");
+        assert_eq!(made("--writers any"), Ok(Some(Writers::Any)));
+        assert!(made("--writers two").expect_err("no such").contains("neither 'one' nor 'any'"));
+        let changed = volume("change db --writers one").expect("it is said");
+        let VolumeCommand::Change { writers, .. } = changed else { panic!("{changed:?}") };
+        assert_eq!(writers, Some(Writers::One));
+        let taken = volume("takeover db --host h2").expect("it is said");
+        let VolumeCommand::TakeOver { name, host } = taken else { panic!("{taken:?}") };
+        assert_eq!((name.as_str(), host.as_str()), ("db", "h2"));
+        assert!(volume("takeover db").is_err(), "by whom");
     }
 }

@@ -24,8 +24,10 @@ impl Level {
     pub const FIRST: Self = Self(1);
     /// Labels of volumes ([`super::FORMAT_LABELS`]).
     pub const LABELS: Self = Self(2);
+    /// One writing host at a time ([`super::FORMAT_WRITERS`], [`super::FORMAT_WRITER`]).
+    pub const WRITERS: Self = Self(3);
     /// What this release knows.
-    pub const NEWEST: Self = Self::LABELS;
+    pub const NEWEST: Self = Self::WRITERS;
 
     /// A level of this number, also one of later releases; `None` for zero.
     #[must_use]

@@ -20,7 +20,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A 64-bit identity: hexadecimal text, since many JSON readers keep only 53 bits of a number.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct Hex(pub(super) u64);
 
 impl Serialize for Hex {
@@ -166,7 +166,7 @@ struct Deleted {
     objects: Vec<Hex>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredOwner {
     host: u32,
@@ -194,6 +194,18 @@ enum State {
     Absent,
     Degraded,
     Resyncing,
+}
+
+impl From<&OwnerRecord> for StoredOwner {
+    fn from(r: &OwnerRecord) -> Self {
+        Self { host: r.host.0, incarnation: Hex(r.incarnation.0) }
+    }
+}
+
+impl From<StoredOwner> for OwnerRecord {
+    fn from(s: StoredOwner) -> Self {
+        Self { host: HostId(s.host), incarnation: Incarnation(s.incarnation.0) }
+    }
 }
 
 impl From<ComponentState> for State {
@@ -491,8 +503,6 @@ impl From<Deleted> for DeletedRecord {
 
 impl From<&ObjectRecord> for Object {
     fn from(r: &ObjectRecord) -> Self {
-        let owner =
-            |o: OwnerRecord| StoredOwner { host: o.host.0, incarnation: Hex(o.incarnation.0) };
         let claim = |c: &Claim| (c.term.0, c.version.0, c.owner.host.0, Hex(c.owner.incarnation.0));
         // The lowest format that holds everything, so that older programs read it where they can.
         let has_history = r.is_doubted || !r.claims.is_empty();
@@ -511,7 +521,7 @@ impl From<&ObjectRecord> for Object {
             sectors: r.sectors,
             version: r.version.0,
             term: r.term.0,
-            owner: r.owner.map(owner),
+            owner: r.owner.as_ref().map(StoredOwner::from),
             handover: r.handover.map(LsnText),
             components: r.components.iter().map(StoredComponent::from).collect(),
             removed: r.removed.iter().map(|one| (Hex(one.id.0), one.host.0)).collect(),
@@ -524,10 +534,6 @@ impl From<&ObjectRecord> for Object {
 
 impl From<Object> for ObjectRecord {
     fn from(s: Object) -> Self {
-        let owner = |o: StoredOwner| OwnerRecord {
-            host: HostId(o.host),
-            incarnation: Incarnation(o.incarnation.0),
-        };
         let claim = |(term, version, host, incarnation): (u32, u64, u32, Hex)| Claim {
             term: Term(term),
             version: Version(version),
@@ -541,7 +547,7 @@ impl From<Object> for ObjectRecord {
             sectors: s.sectors,
             version: Version(s.version),
             term: Term(s.term),
-            owner: s.owner.map(owner),
+            owner: s.owner.map(OwnerRecord::from),
             handover: s.handover.map(|lsn| lsn.0),
             components: s.components.into_iter().map(ComponentRecord::from).collect(),
             removed: s.removed.into_iter().map(removed).collect(),

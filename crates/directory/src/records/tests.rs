@@ -67,6 +67,7 @@ fn volume() -> VolumeRecord {
         reserve_percent: 0,
         stripe_width: 1,
         connections: Connections::Shared,
+        writing: Writing::default(),
         policy: None,
         labels: Labels::new(),
         trashed: None,

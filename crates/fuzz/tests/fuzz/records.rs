@@ -35,6 +35,7 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/volume-4.json"),
         include_bytes!("../../../directory/fixtures/volume-5.json"),
         include_bytes!("../../../directory/fixtures/volume-9.json"),
+        include_bytes!("../../../directory/fixtures/volume-10.json"),
     ]
     .map(Vec::from)
     .into()
@@ -49,6 +50,14 @@ fn again<T: PartialEq + Debug>(
         let encoded = encode(&value);
         assert_eq!(decode(&encoded).as_ref().ok(), Some(&value), "another value after encoding");
     }
+}
+
+fn writing_of(from: &mut Source<'_>) -> Writing {
+    let writers = [Writers::Any, Writers::One][from.index(2)];
+    let (host, incarnation) = (HostId(from.u32()), Incarnation(from.edge()));
+    let epoch = WriterEpoch(from.u32());
+    let writer = from.flag().then_some(OwnerRecord { host, incarnation });
+    Writing { writers, epoch, writer }
 }
 
 fn records_of(input: &[u8]) {
@@ -107,6 +116,7 @@ fn records_of(input: &[u8]) {
         reserve_percent,
         stripe_width: from.u8() % 14,
         connections,
+        writing: writing_of(&mut from),
         policy,
         labels,
         trashed,

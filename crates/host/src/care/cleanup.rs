@@ -116,7 +116,7 @@ impl Cleanup {
             }
         }
         let who = (self.me.host, self.view.removed());
-        tombstones.settle(&self.directory, who, &self.storage).await;
+        tombstones.settle(&self.directory, who, (&self.storage, &self.objects)).await;
         let is_settled = held == seen.held;
         self.publish(&held, &seen.held, &deleted).await?;
         seen.held = held;

@@ -142,6 +142,7 @@ mod tests {
             reserve_percent: 0,
             stripe_width: 1,
             connections: directory::Connections::Shared,
+            writing: directory::Writing::default(),
             policy: None,
             labels: directory::Labels::new(),
             trashed: None,

@@ -9,6 +9,7 @@
 use crate::storage::{SlotState, Storage};
 use base::{HostId, ObjectId, Set, VolumeId};
 use directory::{DELETED_PREFIX, DeletedRecord, Directory, DirectoryError, Expect, Transaction};
+use object::Objects;
 use tracing::{info, warn};
 
 /// The records, each with its key and revision.
@@ -41,12 +42,13 @@ impl Tombstones {
     }
 
     /// Takes `me` out of records of which it holds nothing, and hosts that are no members any more
-    /// out of all. With a group or device out of service nobody knows what this one holds.
+    /// out of all. With a group or device out of service nobody knows what this one holds; and
+    /// where it has not heard yet that an object is gone, something may still be made for it.
     pub(crate) async fn settle(
         &self,
         directory: &Directory,
         (me, removed): (HostId, Set<HostId>),
-        storage: &Storage,
+        (storage, objects): (&Storage, &Objects),
     ) {
         let is_whole = storage.slots().iter().all(|slot| match &slot.state {
             SlotState::Open(serving) => !serving.group.is_any_out(),
@@ -54,7 +56,8 @@ impl Tombstones {
         });
         let held: Set<ObjectId> = storage.components().values().map(|info| info.object).collect();
         for (key, revision, record) in &self.0 {
-            let is_done = is_whole && !record.objects.iter().any(|object| held.contains(object));
+            let has = |object: &ObjectId| held.contains(object) || objects.has_record(*object);
+            let is_done = is_whole && !record.objects.iter().any(has);
             let is_left = |host: &HostId| !(*host == me && is_done || removed.contains(host));
             let hosts: Vec<_> = record.hosts.iter().copied().filter(is_left).collect();
             if hosts.len() == record.hosts.len() {

@@ -258,6 +258,7 @@ mod tests {
             reserve_percent: 0,
             stripe_width: 1,
             connections: Connections::Shared,
+            writing: directory::Writing::default(),
             policy: None,
             labels: directory::Labels::new(),
             trashed: Some(Trashed { name: "db".to_owned(), since: 1 }),

@@ -11,7 +11,7 @@ use base::{HostId, Map};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
     DirectoryError, Entry, Expect, Level, OBJECT_PREFIX, ORPHAN_PREFIX, ObjectRecord, PREFIX,
-    Transaction, VOLUME_PREFIX, cluster_key,
+    Transaction, VOLUME_PREFIX, VolumeRecord, cluster_key,
 };
 use env::{Address, Env};
 use thiserror::Error;
@@ -189,14 +189,20 @@ pub(crate) async fn put_back(
 }
 
 /// The value as it is restored. What a backup says of an object's copies may not be so any more:
-/// nobody claims it until it is made anew of what they say (rule 25).
+/// nobody claims it until it is made anew of what they say (rule 25). Nor is who writes to a volume
+/// who did then.
 fn doubted(key: &str, value: &[u8]) -> Vec<u8> {
-    match ObjectRecord::decode(value) {
-        Ok(record) if key.starts_with(OBJECT_PREFIX) => {
-            ObjectRecord { is_doubted: true, ..record }.encode()
-        }
-        _ => value.to_vec(),
+    if key.starts_with(OBJECT_PREFIX)
+        && let Ok(record) = ObjectRecord::decode(value)
+    {
+        return ObjectRecord { is_doubted: true, ..record }.encode();
     }
+    if key.starts_with(VOLUME_PREFIX)
+        && let Ok(record) = VolumeRecord::decode(value)
+    {
+        return VolumeRecord { writing: record.writing.put_back(), ..record }.encode();
+    }
+    value.to_vec()
 }
 
 /// In which order keys change: what says that something is deleted goes first and comes last, and

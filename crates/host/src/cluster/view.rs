@@ -3,11 +3,11 @@
 //!
 //! It may lag. Whatever changes something reads the directory itself (rule 41).
 
-use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
+use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId, WriterEpoch};
 use directory::{
     AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord, Level,
-    MaintenanceRecord, ObjectRecord, OrphanRecord, PolicyRecord, RecordError, RemovedHostRecord,
-    RepairDelay, SettingsRecord, VolumeRecord,
+    MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
+    RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -443,6 +443,18 @@ impl View {
     pub fn volume_of_id(&self, id: VolumeId) -> Option<VolumeRecord> {
         let volumes = self.0.volumes.0.borrow();
         volumes.values().find(|(record, _)| record.id == id).map(|(record, _)| record.clone())
+    }
+
+    /// The writer's epoch of an object, and who serves it.
+    pub fn writer_epoch(&self, id: ObjectId) -> Option<(WriterEpoch, Option<OwnerRecord>)> {
+        let objects = self.0.objects.0.borrow();
+        objects.get(&id).map(|(record, _)| (record.writer_epoch, record.owner))
+    }
+
+    /// Whether no write of an epoch before this one takes effect on a volume any more (rule 56).
+    pub fn is_written_in(&self, volume: &VolumeRecord, epoch: WriterEpoch) -> bool {
+        let has = |id: &ObjectId| self.writer_epoch(*id).is_some_and(|(has, _)| has >= epoch);
+        volume.objects.iter().all(has)
     }
 
     /// All policies, by name; the built-in one is always among them.

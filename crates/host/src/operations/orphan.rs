@@ -404,6 +404,7 @@ impl Operations {
         let objects = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
         let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
         let layout = lost.layout_of(&objects, 0)?;
+        let writing = writing_of(&objects)?;
         let volume = VolumeRecord {
             id: about.volume,
             name: name.unwrap_or(&about.name).to_owned(),
@@ -413,6 +414,7 @@ impl Operations {
             stripe_width: layout.width(),
             // Components say neither who may use it, nor which policy it follows, nor its labels.
             connections: directory::Connections::Shared,
+            writing,
             policy: None,
             labels: directory::Labels::new(),
             trashed: None,
@@ -509,6 +511,13 @@ impl Operations {
         let key = directory::deleted_key(id);
         self.commit(write.expect(&key, Expect::Absent).put(key, record.encode())).await
     }
+}
+
+/// Who writes to a volume that is made anew of these objects: nobody, in an epoch behind theirs.
+fn writing_of(objects: &[ObjectRecord]) -> Outcome<directory::Writing> {
+    let latest = objects.iter().map(|object| object.writer_epoch).max().unwrap_or_default();
+    let anew = directory::Writing::made_anew(latest);
+    anew.ok_or_else(|| failed("its writer changed as often as it can: it cannot be made anew"))
 }
 
 /// Whether a volume that was made of what its components say is the one that they are of.

@@ -113,6 +113,7 @@ impl Operations {
             stripe_width: volume.stripe_width,
             otherwise_striped_bytes: volume.otherwise_striped() * base::SECTOR_SIZE,
             connections: volume.connections,
+            writer: self.writer(volume),
             policy: self.policy_of(volume),
             labels: volume.labels.clone(),
             compliance: ComplianceReport::default(),
@@ -139,6 +140,12 @@ impl Operations {
     /// Where clients reach a volume on each machine: through its owner where that is there, else
     /// through a host that has a copy, else through any.
     fn doors(&self, objects: &[ObjectRecord]) -> Vec<String> {
+        let best = self.best_doors(objects).into_iter();
+        best.map(|host| host.nbd_uri).collect()
+    }
+
+    /// Of each machine the shard through which clients reach a volume.
+    pub(crate) fn best_doors(&self, objects: &[ObjectRecord]) -> Vec<HostRecord> {
         // How many objects a host owns, and how many copies it has.
         let mut has: Map<HostId, (usize, usize)> = Map::new();
         for object in objects {
@@ -162,7 +169,7 @@ impl Operations {
         }
         let mut doors: Vec<_> = machines.into_values().collect();
         doors.sort_by_key(|(first, _)| *first);
-        doors.into_iter().map(|(_, best)| best.nbd_uri.clone()).collect()
+        doors.into_iter().map(|(_, best)| best.clone()).collect()
     }
 
     fn policy_of(&self, volume: &VolumeRecord) -> Option<VolumePolicy> {

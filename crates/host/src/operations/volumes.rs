@@ -16,6 +16,7 @@ mod life;
 mod make;
 mod moves;
 mod recover;
+mod writers;
 
 use super::{Operations, Outcome, failed, reply};
 use base::Instant;
@@ -72,6 +73,10 @@ impl Operations {
             Command::VolumeConnections { name, connections } => {
                 reply(self.change_connections(&name, connections).await)
             }
+            Command::VolumeWriters { name, writers } => {
+                reply(self.change_writers(&name, writers).await)
+            }
+            Command::VolumeTakeOver { name, host } => reply(self.take_over(&name, &host).await),
             Command::VolumeLabel { name, set, remove } => {
                 reply(self.change_labels(&name, set, &remove).await)
             }

@@ -32,7 +32,7 @@ impl ObjectsInner {
     fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
         let me = self.context.me.host;
         match request {
-            Request::Fence { target, version, owner: to, ref claims, .. } => {
+            Request::Fence { target, version, owner: to, create, ref claims } => {
                 // Rule 52c: a Fence that reaches the old owner's own host stops it in this step.
                 // The other components may know at once, or the new owner waits for grants that
                 // this host goes on renewing for its other objects.
@@ -45,6 +45,10 @@ impl ObjectsInner {
                         let call = self.context.peers.call(host, request);
                         self.spawn("consent", async move { drop(call.await) });
                     }
+                }
+                if create.is_some() && self.is_stray(&target) {
+                    base::hit(base::Probe::StrayFence);
+                    return reply.send(Response::Refused { reason: Refusal::NotReady });
                 }
                 self.replicas.handle(from, request, reply);
             }
@@ -76,6 +80,18 @@ impl ObjectsInner {
             }
             other => self.replicas.handle(from, other, reply),
         }
+    }
+
+    /// Whether a component is not here, and is to be made for a record that this host does not know
+    /// or that does not list it. The Fence may have been long on its way, and the object deleted
+    /// meanwhile: nobody would ever ask for what is made for it.
+    fn is_stray(&self, target: &wire::Target) -> bool {
+        let slots = self.slots.borrow();
+        let record = slots.get(&target.object).and_then(|slot| slot.record.as_ref());
+        let is_listed = |(record, _): &(directory::ObjectRecord, u64)| {
+            record.components.iter().any(|listed| listed.id == target.component)
+        };
+        self.context.disks.holding(target.component).is_none() && !record.is_some_and(is_listed)
     }
 
     /// The owner that serves `object` here at `term` (rule 43).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One writing host at a time: which writes this host takes, and how the epoch comes into the
-//! records of objects (rules 54 to 56).
+//! One writing host at a time: how the epoch comes into the records of objects (rules 55 and 56).
 
+use super::acquire::Wish;
 use super::{Objects, Route};
 use crate::owner::{Cas, ChangeError, Phase, compare_and_swap};
 use crate::record;
@@ -12,10 +12,16 @@ use env::channel::oneshot;
 use std::rc::Rc;
 
 impl Objects {
-    /// From now on this host takes writes to an object in this epoch. Those that it took before
-    /// stay what they are.
-    pub fn take_writes_in(&self, id: ObjectId, epoch: WriterEpoch) {
-        self.0.0.requests(id).take_in(epoch);
+    /// Takes an object over whose owner is gone, so that its record gets the epoch (rule 56). Does
+    /// nothing where the owner lives. Whether it came to serve here is asked of the record.
+    pub async fn take_over(&self, id: ObjectId) {
+        let inner = &self.0.0;
+        let settled = {
+            let mut slots = inner.slots.borrow_mut();
+            slots.entry(id).or_default().settled.wait()
+        };
+        inner.start_acquiring(id, Wish::Adopt);
+        settled.await;
     }
 
     /// Has an object's record say that no write of an epoch before this one takes effect on it any

@@ -415,7 +415,7 @@ pub async fn put(
     buf.copy_from_slice(&bytes);
     let payload = buf.freeze();
     let crcs = wire::crcs_of(range, &payload);
-    let request = objects.begin_write(OBJECT).await;
+    let request = objects.begin_write(OBJECT, WriterEpoch::ANY).await;
     loop {
         let (kind, crcs, payload) = (wire::WriteKind::Data, crcs.clone(), payload.clone());
         match objects.write(OBJECT, &request, range, kind, crcs, payload).await {

@@ -3,7 +3,7 @@
 
 use crate::cluster::{Cluster, OBJECT, record_on};
 use crate::oracle::Oracle;
-use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, ObjectId, SectorRange, Term};
+use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, ObjectId, SectorRange, Term, WriterEpoch};
 use directory::ObjectRecord;
 use diskgroup::{Append, AppendKind, DiskGroup};
 use env::{Env, Slice};
@@ -48,7 +48,7 @@ async fn fill(env: Env, group: DiskGroup, left: u64) {
 
 /// A write as a client does it: again, after an acquisition, where the object had moved.
 async fn write(env: Env, objects: Objects, block: usize) -> Result<(), ObjectError> {
-    let request = objects.begin_write(OBJECT).await;
+    let request = objects.begin_write(OBJECT, WriterEpoch::ANY).await;
     for _ in 0..TRIES_MAX {
         let payload = data(&env, &Oracle::content(block, 1));
         let range = Oracle::range(block);
@@ -101,7 +101,7 @@ async fn put(
     kind: WriteKind,
     range: SectorRange,
 ) -> Result<(), ObjectError> {
-    let request = objects.begin_write(OBJECT).await;
+    let request = objects.begin_write(OBJECT, WriterEpoch::ANY).await;
     for _ in 0..TRIES_MAX {
         let (crcs, payload) = match kind {
             WriteKind::Data => {

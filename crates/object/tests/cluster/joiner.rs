@@ -3,7 +3,7 @@
 //! the owner keeps next to nothing for it meanwhile.
 
 use crate::cluster::{Cluster, HOSTS, OBJECT, record};
-use base::{CHUNK_SECTORS, ComponentId, Rng, SectorRange};
+use base::{CHUNK_SECTORS, ComponentId, Rng, SectorRange, WriterEpoch};
 use directory::{ComponentState, ObjectRecord};
 use env::Env;
 use object::{Mutations, ObjectError, Objects};
@@ -83,7 +83,7 @@ async fn write(env: &Env, objects: &Objects, range: SectorRange, salt: u64) {
     }
     let payload = buf.freeze();
     let crcs = wire::crcs_of(range, &payload);
-    let request = objects.begin_write(OBJECT).await;
+    let request = objects.begin_write(OBJECT, WriterEpoch::ANY).await;
     loop {
         let (kind, crcs, payload) = (wire::WriteKind::Data, crcs.clone(), payload.clone());
         match objects.write(OBJECT, &request, range, kind, crcs, payload).await {

@@ -4,7 +4,7 @@
 
 use crate::cluster::{Cluster, OBJECT, record_on};
 use crate::oracle::Oracle;
-use base::{ComponentId, Seat};
+use base::{ComponentId, Seat, WriterEpoch};
 use env::Env;
 use object::{Mutations, ObjectError, Objects};
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn write(env: Env, objects: Objects, value: u64) -> Result<(), ObjectError
     buf.copy_from_slice(&bytes);
     let payload = buf.freeze();
     let crcs = wire::crcs_of(range, &payload);
-    let request = objects.begin_write(OBJECT).await;
+    let request = objects.begin_write(OBJECT, WriterEpoch::ANY).await;
     objects.write(OBJECT, &request, range, wire::WriteKind::Data, crcs, payload).await
 }
 

@@ -4,6 +4,7 @@
 
 use crate::cluster::{Cluster, OBJECT, record_on};
 use crate::oracle::Oracle;
+use base::WriterEpoch;
 use env::Env;
 use object::{Mutations, Objects};
 use std::cell::Cell;
@@ -23,7 +24,7 @@ async fn write(env: Env, objects: Objects, value: u64) {
     buf.copy_from_slice(&bytes);
     let payload = buf.freeze();
     let crcs = wire::crcs_of(range, &payload);
-    let request = objects.begin_write(OBJECT).await;
+    let request = objects.begin_write(OBJECT, WriterEpoch::ANY).await;
     loop {
         let (kind, crcs, payload) = (wire::WriteKind::Data, crcs.clone(), payload.clone());
         if objects.write(OBJECT, &request, range, kind, crcs, payload).await.is_ok() {

@@ -30,8 +30,8 @@ impl Story {
         cluster.create_as(record_on(&[1, 2]));
         cluster.objects(OWNER).unwrap().set_attached(OBJECT, true);
         let story = Self(cluster);
-        assert_eq!(story.write(OWNER, BLOCK, 1), Ok(()));
-        assert_eq!(story.write(CLIENT, BLOCK, 2), Ok(()), "any host may write");
+        assert_eq!(story.write(OWNER, 0, BLOCK, 1), Ok(()));
+        assert_eq!(story.write(CLIENT, 0, BLOCK, 2), Ok(()), "any host may write");
         assert_eq!(story.0.owner(), Some(OWNER));
         story
     }
@@ -52,10 +52,10 @@ impl Story {
         later.borrow_mut().take().unwrap()
     }
 
-    /// Takes a write on a host, without sending it.
-    fn take(&self, at: usize) -> WriteRequest {
-        let objects = self.0.objects(at).unwrap();
-        self.0.on(at, WAIT, async move { objects.begin_write(OBJECT).await }).unwrap()
+    /// Takes a write on a host in an epoch, without sending it.
+    fn take(&self, at: usize, epoch: u32) -> WriteRequest {
+        let (objects, epoch) = (self.0.objects(at).unwrap(), WriterEpoch(epoch));
+        self.0.on(at, WAIT, async move { objects.begin_write(OBJECT, epoch).await }).unwrap()
     }
 
     /// Sends a write that was taken, as often as that takes.
@@ -86,13 +86,9 @@ impl Story {
         })
     }
 
-    fn write(&self, at: usize, block: usize, value: u64) -> Result<(), ObjectError> {
-        let request = self.take(at);
+    fn write(&self, at: usize, epoch: u32, block: usize, value: u64) -> Result<(), ObjectError> {
+        let request = self.take(at, epoch);
         self.end(&self.send(at, request, block, value))
-    }
-
-    fn take_writes_in(&self, at: usize, epoch: u32) {
-        self.0.objects(at).unwrap().take_writes_in(OBJECT, WriterEpoch(epoch));
     }
 
     fn bring_in(&self, at: usize, epoch: u32) -> Later<Result<(), ObjectError>> {
@@ -108,19 +104,17 @@ impl Story {
 #[test]
 fn an_owner_admits_the_writes_of_its_records_epoch_alone() {
     let story = Story::new(1);
-    let taken = story.take(CLIENT);
+    let taken = story.take(CLIENT, 0);
     assert_eq!(story.end(&story.bring_in(OWNER, 3)), Ok(()));
     assert_eq!(story.epoch(), 3);
     for at in [OWNER, CLIENT] {
-        assert_eq!(story.write(at, BLOCK, 3), Err(ObjectError::NotWriter), "of epoch 0");
+        assert_eq!(story.write(at, 0, BLOCK, 3), Err(ObjectError::NotWriter), "of epoch 0");
     }
-    story.take_writes_in(CLIENT, 3);
-    assert_eq!(story.write(CLIENT, BLOCK, 4), Ok(()));
-    assert_eq!(story.write(OWNER, BLOCK, 5), Err(ObjectError::NotWriter), "not the writer");
+    assert_eq!(story.write(CLIENT, 3, BLOCK, 4), Ok(()));
+    assert_eq!(story.write(OWNER, 0, BLOCK, 5), Err(ObjectError::NotWriter), "not the writer");
     // It was taken before: what its host is by now does not matter.
     assert_eq!(story.end(&story.send(CLIENT, taken, BLOCK, 6)), Err(ObjectError::NotWriter));
-    story.take_writes_in(CLIENT, 4);
-    assert_eq!(story.write(CLIENT, BLOCK, 7), Err(ObjectError::NotWriter), "not there yet");
+    assert_eq!(story.write(CLIENT, 4, BLOCK, 7), Err(ObjectError::NotWriter), "not there yet");
     // An epoch that is over does not come back.
     assert_eq!(story.end(&story.bring_in(OWNER, 2)), Ok(()));
     assert_eq!(story.epoch(), 3);
@@ -130,10 +124,9 @@ fn an_owner_admits_the_writes_of_its_records_epoch_alone() {
 fn the_epoch_outlives_its_owner() {
     let story = Story::new(2);
     assert_eq!(story.end(&story.bring_in(OWNER, 1)), Ok(()));
-    story.take_writes_in(REPLICA, 1);
     story.0.crash(OWNER);
-    assert_eq!(story.write(CLIENT, BLOCK, 3), Err(ObjectError::NotWriter), "of epoch 0");
-    assert_eq!(story.write(REPLICA, BLOCK, 4), Ok(()));
+    assert_eq!(story.write(CLIENT, 0, BLOCK, 3), Err(ObjectError::NotWriter), "of epoch 0");
+    assert_eq!(story.write(REPLICA, 1, BLOCK, 4), Ok(()));
     assert_eq!(story.epoch(), 1);
 }
 
@@ -142,14 +135,14 @@ fn what_was_admitted_ends_before_the_record_says_so() {
     let story = Story::new(3);
     // The replica does not answer, so the write is under way for as long as it is not marked.
     story.0.world.partition(story.0.hosts[OWNER].key, story.0.hosts[REPLICA].key, true);
-    let request = story.take(OWNER);
+    let request = story.take(OWNER, 0);
     let admitted = story.send(OWNER, request, BLOCK, 3);
     story.0.run(0.1);
     let brought = story.bring_in(OWNER, 1);
     story.0.run(0.5);
     assert!(admitted.borrow().is_none() && brought.borrow().is_none(), "both wait");
     assert_eq!(story.epoch(), 0);
-    assert_eq!(story.write(OWNER, BLOCK + 1, 4), Err(ObjectError::NotWriter), "no more");
+    assert_eq!(story.write(OWNER, 0, BLOCK + 1, 4), Err(ObjectError::NotWriter), "no more");
     assert_eq!(story.end(&admitted), Ok(()), "without the replica");
     assert_eq!(story.end(&brought), Ok(()));
     assert_eq!(story.epoch(), 1);
@@ -159,7 +152,7 @@ fn what_was_admitted_ends_before_the_record_says_so() {
 fn a_write_that_waits_for_its_range_meanwhile_is_refused() {
     let story = Story::new(4);
     story.0.world.partition(story.0.hosts[OWNER].key, story.0.hosts[REPLICA].key, true);
-    let (first, second) = (story.take(OWNER), story.take(OWNER));
+    let (first, second) = (story.take(OWNER, 0), story.take(OWNER, 0));
     let admitted = story.send(OWNER, first, BLOCK, 3);
     let waiting = story.send(OWNER, second, BLOCK, 4);
     story.0.run(0.1);
@@ -176,9 +169,8 @@ fn whoever_comes_first_brings_the_epoch_into_a_record_without_an_owner() {
     let story = Story(cluster);
     assert_eq!(story.end(&story.bring_in(CLIENT, 1)), Ok(()));
     assert_eq!((story.epoch(), story.0.record().owner), (1, None));
-    assert_eq!(story.write(OWNER, BLOCK, 1), Err(ObjectError::NotWriter), "of epoch 0");
-    story.take_writes_in(OWNER, 1);
-    assert_eq!(story.write(OWNER, BLOCK, 1), Ok(()));
+    assert_eq!(story.write(OWNER, 0, BLOCK, 1), Err(ObjectError::NotWriter), "of epoch 0");
+    assert_eq!(story.write(OWNER, 1, BLOCK, 1), Ok(()));
     // Now it has an owner, who alone may.
     assert_eq!(story.end(&story.bring_in(CLIENT, 2)), Err(ObjectError::NotOwner));
     assert_eq!(story.epoch(), 1);

@@ -21,8 +21,10 @@ mod resync;
 mod rotten;
 mod shards;
 mod stripes;
+mod writers;
 
 use super::*;
+use directory::Writers;
 use diskgroup::GroupOptions;
 use object::ObjectOptions;
 use operator::{GroupDetail, Health, NewVolume, SpaceReport, StatusReport, VolumeReport};
@@ -113,6 +115,7 @@ impl Cluster {
         let (size_bytes, ftt) = (mib * MIB, hosts - 1);
         let create = Command::VolumeCreate(NewVolume {
             reserve_percent,
+            writers: Some(Writers::Any),
             ..NewVolume::new(name, size_bytes, ftt)
         });
         let made: VolumeReport = serde_json::from_value(self.ask(0, create)?).expect("a volume");

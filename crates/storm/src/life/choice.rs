@@ -3,7 +3,7 @@
 
 use super::{BLOCKS_APART, Life, PREFIX, SpareHistory, SparePlace};
 use base::Rng;
-use directory::Labels;
+use directory::{Labels, Writers};
 use operator::{Command, NewVolume};
 
 const MIB: u64 = 1 << 20;
@@ -59,8 +59,15 @@ impl Life {
         let size_bytes = (MIB * (1 + self.rng.below(4))).min(most);
         let labels = if self.rng.below(2) == 0 { self.labels() } else { Labels::new() };
         let ftt = u8::try_from(ftt).unwrap_or(1);
-        let new = NewVolume::new(self.new_name(), size_bytes, ftt);
-        Command::VolumeCreate(NewVolume { reserve_percent, stripe_width, force, labels, ..new })
+        let writers = Some(self.writers());
+        let new = NewVolume { labels, writers, ..NewVolume::new(self.new_name(), size_bytes, ftt) };
+        Command::VolumeCreate(NewVolume { reserve_percent, stripe_width, force, ..new })
+    }
+
+    /// Draws nothing in earlier seeds.
+    fn writers(&mut self) -> Writers {
+        let is_one = self.may_have_one && self.rng.below(2) == 0;
+        if is_one { Writers::One } else { Writers::Any }
     }
 
     /// Something that is done to one that is there.

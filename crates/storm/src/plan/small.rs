@@ -230,6 +230,8 @@ fn limits_of_volumes(rng: &mut Rng, plan: &mut Plan) {
     plan.limits.volume.step_sectors = some(rng, production.step_sectors, &[7, 64, 1000, 2048]);
     plan.limits.volume.pieces = some(rng, production.pieces, &[1, 2]);
     plan.limits.volume.late_writes = some(rng, production.late_writes, &[0, 1]);
+    // So short that others notice nothing of a client that waits for its turn.
+    plan.limits.volume.writer_wait = Duration::from_secs(1);
     let production = CreationOptions::default();
     plan.limits.creation.objects_at_once = some(rng, production.objects_at_once, &[1, 2]);
     plan.limits.creation.transaction_objects = some(rng, production.transaction_objects, &[1, 2]);

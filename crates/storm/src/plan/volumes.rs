@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the volumes of later seeds are besides: striped over several objects, or of four copies.
+//! What the volumes of later seeds are besides: striped over several objects, of four copies, or
+//! written through one host at a time.
 
+use crate::releases;
 use base::{Rng, SECTOR_SIZE};
+use directory::Writers;
 use volume::CreationOptions;
 
 /// Seeds from here on have striped volumes, in one of two.
@@ -12,6 +15,11 @@ pub(super) const WIDTH_MAX: u8 = 4;
 const FOUR_FROM: u64 = 301_000_000;
 /// Hosts that there are at least then: one more, which copies move to.
 const FOUR_HOSTS: u32 = 5;
+/// The first seed whose clients ask for block status.
+const STATUS_FIRST: u64 = 250_000_000;
+/// Seeds from here on have volumes that one host writes to at a time, where their hosts are of one
+/// release.
+pub(crate) const WRITERS_FROM: u64 = 307_000_000;
 
 /// Whether a seed may have striped volumes.
 pub(super) fn may_stripe(seed: u64) -> bool {
@@ -45,4 +53,27 @@ pub(super) fn ftt(seed: u64, volume: usize, ftt: u8, hosts: u32) -> u8 {
     let mut rng = Rng::stream(seed, 34);
     let is_more = (0..=volume).map(|_| rng.below(2) == 0).last();
     if is_more == Some(true) { 3 } else { ftt }
+}
+
+/// Of each volume in turn: how often its clients ask for block status, percent, and through how
+/// many hosts it is written at a time.
+pub(super) fn more_of_each(seed: u64) -> impl Iterator<Item = (u64, Writers)> {
+    status_percents(seed).zip(writers(seed))
+}
+
+fn status_percents(seed: u64) -> impl Iterator<Item = u64> {
+    let mut rng = Rng::stream(seed, 14);
+    std::iter::repeat_with(move || match seed >= STATUS_FIRST {
+        true => [0, 5, 20, 50][usize::try_from(rng.below(4)).unwrap_or(0)],
+        false => 0,
+    })
+}
+
+fn writers(seed: u64) -> impl Iterator<Item = Writers> {
+    let mut rng = Rng::stream(seed, 39);
+    let may = seed >= WRITERS_FROM && !releases::are_mixed(seed);
+    std::iter::repeat_with(move || match may && rng.below(3) == 0 {
+        true => Writers::One,
+        false => Writers::Any,
+    })
 }

@@ -5,11 +5,11 @@ use super::super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::super::policy::StoredFollowed;
 use super::super::{
     Connections, FORMAT, FORMAT_CONNECTIONS, FORMAT_LABELS, FORMAT_LIMITS, FORMAT_POLICY,
-    FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FollowedPolicy, ObjectRun,
-    RecordError, Trashed, VolumeRecord, ensure,
+    FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FORMAT_WRITERS, FollowedPolicy,
+    ObjectRun, RecordError, Trashed, VolumeRecord, Writers, Writing, ensure,
 };
-use super::Hex;
-use base::{ObjectId, VolumeId};
+use super::{Hex, OwnerRecord, StoredOwner};
+use base::{ObjectId, VolumeId, WriterEpoch};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -20,36 +20,45 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// In format 2 always, in formats 3 to 9 sometimes, else never. Not 0: no reserve means no
+    /// In format 2 always, in formats 3 to 10 sometimes, else never. Not 0: no reserve means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// In format 3 always, in formats 4 to 9 sometimes, else never. Not `shared`, which means no
+    /// In format 3 always, in formats 4 to 10 sometimes, else never. Not `shared`, which means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
-    /// In formats 4 and 5 always, in formats 6 to 9 sometimes, else never. With limits in format 5
-    /// always, in formats 6 to 9 sometimes.
+    /// In formats 4 and 5 always, in formats 6 to 10 sometimes, else never. With limits in format 5
+    /// always, in formats 6 to 10 sometimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<StoredFollowed>,
-    /// In format 7 always, in formats 8 and 9 sometimes, else never.
+    /// In format 7 always, in formats 8 to 10 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted: Option<Trashed>,
-    /// In format 6 always, in formats 7 to 9 sometimes, else never: how many objects, and sectors
+    /// In format 6 always, in formats 7 to 10 sometimes, else never: how many objects, and sectors
     /// of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     runs: Option<Vec<(u32, u64)>>,
-    /// In formats 8 and 9 sometimes, else never. Not 1, which means no field.
+    /// In formats 8 to 10 sometimes, else never. Not 1, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stripe_width: Option<u8>,
-    /// In formats 8 and 9 sometimes, else never: how many sets, sectors of each, and objects of
+    /// In formats 8 to 10 sometimes, else never: how many sets, sectors of each, and objects of
     /// each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sets: Option<Vec<(u32, u64, u8)>>,
-    /// In format 9 always, else never: keys, which rise, and their values. Not empty, which means
-    /// no field.
+    /// In format 9 always, in format 10 sometimes, else never: keys, which rise, and their values.
+    /// Not empty, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<Vec<(String, String)>>,
+    /// In format 10 always, else never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    writers: Option<Writers>,
+    /// The same; not 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    writer_epoch: Option<u32>,
+    /// In format 10 sometimes, else never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    writer: Option<StoredOwner>,
     objects: Vec<Hex>,
 }
 
@@ -64,6 +73,7 @@ impl Stored for Volume {
         FORMAT_TRASHED,
         FORMAT_STRIPED,
         FORMAT_LABELS,
+        FORMAT_WRITERS,
     ];
 
     fn format(&self) -> u32 {
@@ -71,11 +81,19 @@ impl Stored for Volume {
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let is_labelled = self.format == FORMAT_LABELS;
+        let is_written = self.format == FORMAT_WRITERS;
+        let has_epoch = self.writer_epoch.is_some_and(|epoch| epoch > 0);
+        let writers = match is_written {
+            true => self.writers.is_some() && has_epoch,
+            false => (self.writers, self.writer_epoch, &self.writer) == (None, None, &None),
+        };
+        ensure(writers, "writers", OTHER_FORMAT)?;
         let labels = self.labels.as_deref().is_none_or(|labels| {
             !labels.is_empty() && labels.windows(2).all(|two| two[0].0 < two[1].0)
         });
-        ensure(labels && self.labels.is_some() == is_labelled, "labels", OTHER_FORMAT)?;
+        let belongs = is_written || self.labels.is_some() == (self.format == FORMAT_LABELS);
+        ensure(labels && belongs, "labels", OTHER_FORMAT)?;
+        let is_labelled = is_written || self.format == FORMAT_LABELS;
         let is_striped = self.format == FORMAT_STRIPED;
         let is_trashed = self.format == FORMAT_TRASHED;
         let deleted = is_labelled || is_striped || self.deleted.is_some() == is_trashed;
@@ -126,12 +144,14 @@ fn is_striped_run(sets: &[(u32, u64, u8)]) -> bool {
 impl From<&VolumeRecord> for Volume {
     fn from(r: &VolumeRecord) -> Self {
         let has_reserve = r.reserve_percent > 0;
+        let has_epoch = r.writing.epoch > WriterEpoch::ANY;
         let connections = Some(r.connections).filter(|c| *c != Connections::Shared);
         let is_striped = r.runs.iter().any(|run| run.width > 1);
         let pairs = || r.runs.iter().map(|run| (run.sets, run.sectors)).collect();
         let sets = || r.runs.iter().map(|run| (run.sets, run.sectors, run.width)).collect();
         // The lowest format that holds everything, so that older programs read it where they can.
         let format = match (&r.policy, has_reserve, connections) {
+            _ if has_epoch => FORMAT_WRITERS,
             _ if !r.labels.is_empty() => FORMAT_LABELS,
             _ if is_striped || r.stripe_width > 1 => FORMAT_STRIPED,
             _ if r.trashed.is_some() => FORMAT_TRASHED,
@@ -156,6 +176,9 @@ impl From<&VolumeRecord> for Volume {
             stripe_width: (r.stripe_width > 1).then_some(r.stripe_width),
             sets: is_striped.then(sets),
             labels: (!r.labels.is_empty()).then(|| r.labels.clone().into_iter().collect()),
+            writers: has_epoch.then_some(r.writing.writers),
+            writer_epoch: has_epoch.then_some(r.writing.epoch.0),
+            writer: r.writing.writer.as_ref().map(StoredOwner::from),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -163,6 +186,11 @@ impl From<&VolumeRecord> for Volume {
 
 impl From<Volume> for VolumeRecord {
     fn from(s: Volume) -> Self {
+        let writing = Writing {
+            writers: s.writers.unwrap_or_default(),
+            epoch: WriterEpoch(s.writer_epoch.unwrap_or_default()),
+            writer: s.writer.map(OwnerRecord::from),
+        };
         let plain = s.runs.into_iter().flatten().map(|(sets, sectors)| (sets, sectors, 1));
         let runs = plain.chain(s.sets.into_iter().flatten());
         Self {
@@ -172,6 +200,7 @@ impl From<Volume> for VolumeRecord {
             ftt: s.ftt,
             reserve_percent: s.reserve_percent.unwrap_or(0),
             connections: s.connections.unwrap_or_default(),
+            writing,
             policy: s.policy.map(FollowedPolicy::from),
             trashed: s.deleted,
             labels: s.labels.into_iter().flatten().collect(),

@@ -25,7 +25,7 @@ fn a_record_of_a_format_that_nobody_knows_is_refused_by_its_number() {
     for volume in [GROWN_JSON, TRASHED_JSON] {
         assert_named(volume, VolumeRecord::decode);
     }
-    for volume in [volumes::STRIPED_JSON, volumes::LABELLED_JSON] {
+    for volume in [volumes::STRIPED_JSON, volumes::LABELLED_JSON, volumes::WRITTEN_JSON] {
         assert_named(volume, VolumeRecord::decode);
     }
     assert_named(volumes::STRIPED_POLICY_JSON, PolicyRecord::decode);

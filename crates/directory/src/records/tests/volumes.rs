@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Records of volumes that were grown, that are striped, that are deleted and can be brought back,
-//! or that have labels.
+//! that have labels, or that one host writes.
 
 use super::*;
 
 pub(super) const STRIPED_JSON: &str = include_str!("../../../fixtures/volume-8.json");
 pub(super) const LABELLED_JSON: &str = include_str!("../../../fixtures/volume-9.json");
+pub(super) const WRITTEN_JSON: &str = include_str!("../../../fixtures/volume-10.json");
 pub(super) const STRIPED_POLICY_JSON: &str = include_str!("../../../fixtures/policy-3.json");
 
 /// Two stripe sets of three objects, deleted as it is.
@@ -170,6 +171,67 @@ fn labels_belong_to_format_9_of_a_volume() {
         &one(25),
         &more,
     );
+}
+
+fn written_volume() -> VolumeRecord {
+    let writer = Some(OwnerRecord { host: HostId(2), incarnation: Incarnation(0x1A) });
+    let writing = Writing { writers: Writers::One, epoch: WriterEpoch(7), writer };
+    VolumeRecord { writing, ..labelled_volume() }
+}
+
+#[test]
+fn who_may_write_belongs_to_format_10_of_a_volume() {
+    assert_eq!(VolumeRecord::decode(WRITTEN_JSON.as_bytes()).unwrap(), written_volume());
+    assert_eq!(written_volume().encode(), WRITTEN_JSON.trim_end().as_bytes());
+    let any = Writing { writers: Writers::Any, epoch: WriterEpoch(8), writer: None };
+    for other in [volume(), striped_volume(), grown_volume(), limited_volume(), trashed_volume()] {
+        for writing in [any, Writing::of_new(Writers::One), written_volume().writing] {
+            let written = VolumeRecord { writing, ..other.clone() };
+            assert_eq!(VolumeRecord::decode(&written.encode()).unwrap(), written);
+        }
+    }
+    let writer = ",\"writer\":{\"host\":2,\"incarnation\":\"1a\"}";
+    let edits = [
+        ("\"format\":10", "\"format\":9"),
+        ("\"format\":10", "\"format\":8"),
+        ("\"writers\":\"one\",", ""),
+        ("\"writers\":\"one\"", "\"writers\":\"some\""),
+        ("\"writers\":\"one\"", "\"writers\":\"any\""), // of which none is the writer
+        ("\"writer_epoch\":7,", ""),
+        ("\"writer_epoch\":7", "\"writer_epoch\":0"),
+        ("\"writer_epoch\":7", "\"writer_epoch\":4294967296"),
+        ("\"host\":2", "\"host\":0"),
+    ];
+    for (from, to) in edits {
+        assert_refused(WRITTEN_JSON, VolumeRecord::decode, from, to);
+    }
+    let said = format!("\"writers\":\"one\",\"writer_epoch\":7{writer},");
+    assert_refused(WRITTEN_JSON, VolumeRecord::decode, &said, "");
+}
+
+#[test]
+fn an_epoch_has_one_writer_at_most() {
+    let run = |host, run| OwnerRecord { host: HostId(host), incarnation: Incarnation(run) };
+    let (a, b) = (run(1, 5), run(2, 9));
+    let new = Writing::of_new(Writers::One);
+    assert_eq!((new.epoch_of(a), new.epoch_of(b)), (None, None), "nobody has written");
+    let of_a = new.with_writer(a).unwrap();
+    assert_eq!(of_a.epoch, new.epoch, "nobody wrote in it");
+    assert_eq!((of_a.epoch_of(a), of_a.epoch_of(run(1, 6))), (Some(new.epoch), None));
+    let of_b = of_a.with_writer(b).unwrap();
+    let given_back = of_b.in_next(None).unwrap();
+    let again = given_back.with_writer(a).unwrap();
+    let any = again.changed_to(Writers::Any).unwrap();
+    assert_eq!(any.epoch_of(a), any.epoch_of(b));
+    let one = any.changed_to(Writers::One).unwrap();
+    let epochs = [of_a, of_b, again, any, one].map(|writing| writing.epoch);
+    assert!(epochs.windows(2).all(|two| two[0] < two[1]), "{epochs:?}");
+    let back = of_a.put_back();
+    assert!(back.epoch > one.epoch && back.writer.is_none());
+    assert_eq!(Writing::default().put_back(), Writing::default());
+    assert_eq!(Writing::made_anew(WriterEpoch::ANY), Some(Writing::default()));
+    assert!(Writing::made_anew(of_b.epoch).unwrap().epoch > of_b.epoch);
+    assert_eq!(Writing { epoch: WriterEpoch(u32::MAX), ..of_a }.with_writer(b), None);
 }
 
 fn grown_volume_of_blocks() -> VolumeRecord {

@@ -3,8 +3,8 @@
 
 use super::ScrubOptions;
 use crate::{HostConfig, MemoryConfig, Node, NodeOptions, Tuning, call, found};
-use base::{BLOCK_SECTORS, GroupId, ObjectId, SectorRange};
-use directory::ClusterKind;
+use base::{BLOCK_SECTORS, GroupId, ObjectId, SectorRange, WriterEpoch};
+use directory::{ClusterKind, Writers};
 use directory::{MemoryBackend, ServerFaults, serve_with};
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env};
@@ -158,7 +158,8 @@ impl Cluster {
     fn create(&mut self) {
         // The hosts have to hear of one another's room first.
         self.world.run_for(Duration::from_secs(5));
-        let create = Command::VolumeCreate(NewVolume::new("vm", 8 << 20, 1));
+        let new = NewVolume::new("vm", 8 << 20, 1);
+        let create = Command::VolumeCreate(NewVolume { writers: Some(Writers::Any), ..new });
         drop(self.ask::<serde_json::Value>(0, create));
         self.world.run_for(Duration::from_secs(1));
         let record = self.node(0).objects().records().into_iter().next().expect("an object");
@@ -182,7 +183,7 @@ impl Cluster {
                 payload.copy_from_slice(&content(block));
                 let payload = payload.freeze();
                 let crcs = wire::crcs_of(range, &payload);
-                let request = objects.begin_write(object).await;
+                let request = objects.begin_write(object, WriterEpoch::ANY).await;
                 let kind = wire::WriteKind::Data;
                 let written = objects.write(object, &request, range, kind, crcs, payload).await;
                 written.expect("a write");

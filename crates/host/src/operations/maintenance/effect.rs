@@ -178,6 +178,7 @@ mod tests {
             reserve_percent: 0,
             stripe_width: 1,
             connections: Connections::Shared,
+            writing: directory::Writing::default(),
             policy: None,
             labels: directory::Labels::new(),
             trashed: None,

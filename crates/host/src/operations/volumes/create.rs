@@ -6,9 +6,10 @@ use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use crate::care::trash::deletion;
 use crate::cluster::guard::guard_key;
 use crate::operations::{Operations, Outcome, failed, usage};
-use base::{VolumeId, format_size};
+use base::{VolumeId, WriterEpoch, format_size};
 use directory::{
-    Connections, Entry, Expect, Level, ObjectRecord, Transaction, VolumeRecord, check_labels,
+    Connections, Entry, Expect, Level, ObjectRecord, Transaction, VolumeRecord, Writers, Writing,
+    check_labels,
 };
 use operator::{NewVolume, VolumeReport};
 use placement::VolumeSpec;
@@ -42,7 +43,15 @@ impl Operations {
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
         }
-        let new = self.new_volume(&spec);
+        let writers = match asked.writers {
+            None if self.view.level() < Level::WRITERS => Writers::Any,
+            writers => writers.unwrap_or(Writers::One),
+        };
+        if writers == Writers::One {
+            self.need(Level::WRITERS, "one writing host")?;
+        }
+        let writing = Writing::of_new(writers);
+        let new = NewObjects { epoch: writing.epoch, ..self.new_volume(&spec) };
         let (objects, witnesses) = self.make_components(&new, force).await?;
         let volume = VolumeRecord {
             id: new.volume,
@@ -52,6 +61,7 @@ impl Operations {
             reserve_percent,
             stripe_width,
             connections: Connections::Shared,
+            writing,
             policy: policy.map(|policy| policy.followed()),
             labels: asked.labels,
             trashed: None,
@@ -72,6 +82,7 @@ impl Operations {
             name: spec.name().to_owned(),
             layout: self.creation.layout_of(spec.size_bytes(), spec.stripe_width()),
             ftt: spec.ftt(),
+            epoch: WriterEpoch::ANY,
             reserve_percent: spec.reserve_percent(),
             beside: Vec::new(),
             deed: CREATED,

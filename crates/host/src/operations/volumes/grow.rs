@@ -64,6 +64,7 @@ impl Operations {
             name: name.clone(),
             layout: first.unwrap_or_default(),
             ftt: volume.ftt,
+            epoch: volume.writing.epoch,
             reserve_percent: volume.reserve_percent,
             beside: beside.unwrap_or_default(),
             deed: "made larger",

@@ -34,6 +34,8 @@ pub(super) struct NewObjects {
     pub(super) layout: VolumeLayout,
     /// Failures to tolerate.
     pub(super) ftt: u8,
+    /// In which epoch of the volume's writer they begin.
+    pub(super) epoch: WriterEpoch,
     /// Part of each that is kept for it, percent.
     pub(super) reserve_percent: u8,
     /// Hosts that they are made on where these have the room, instead of those with most room. Not
@@ -249,7 +251,7 @@ impl Operations {
             removed: Vec::new(),
             claims: Vec::new(),
             is_doubted: false,
-            writer_epoch: WriterEpoch::ANY,
+            writer_epoch: new.epoch,
         };
         new.layout.sizes().zip(places).map(object).collect()
     }

@@ -80,6 +80,7 @@ pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         reserve_percent: 0,
         stripe_width: 1,
         connections: directory::Connections::Shared,
+        writing: directory::Writing::default(),
         policy: None,
         labels: directory::Labels::new(),
         trashed: None,

@@ -7,6 +7,8 @@ use operator::{HostState, UpgradeReport};
 use wire::{VERSION, VERSION_MIN};
 
 const BLOCK: u64 = 4096;
+/// The level of this release.
+const NEWEST: u32 = 3;
 /// What hosts speak of the release of before, of this one, and of the next but one.
 const OLDER: (u8, u8) = (VERSION_MIN, VERSION);
 const NEWER: (u8, u8) = (VERSION_MIN, VERSION + 1);
@@ -92,6 +94,9 @@ fn roll(cluster: &Cluster, through: usize, restarted: usize) {
 fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
     let cluster = start_older(231);
     cluster.create("v", 4, 0).expect("as the older release does");
+    let new = NewVolume { writers: Some(Writers::One), ..NewVolume::new("w", 4 * MIB, 1) };
+    let early = cluster.ask(0, Command::VolumeCreate(new)).expect_err("nor would it this one");
+    assert!(early.contains("one writing host came with level 3"), "{early}");
     let early = cluster.label_team(0).expect_err("the older release would not read the volume");
     assert!(early.contains("gabion cluster upgrade"), "{early}");
     let nothing = cluster.upgrade(0, false).expect("there is nothing to raise");
@@ -100,7 +105,7 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
         roll(&cluster, through, restarted);
         let asked = cluster.upgrade(through, false);
         match restarted {
-            2 => assert_eq!(asked, Ok((1, 2))),
+            2 => assert_eq!(asked, Ok((1, NEWEST))),
             _ => {
                 let refused = asked.expect_err("the others have the older release");
                 assert!(refused.contains("has an older release"), "{refused}");
@@ -109,8 +114,8 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
         }
         assert_eq!(cluster.label_team(through).is_ok(), restarted == 2);
     }
-    assert_eq!(cluster.level(1), Some(2));
-    assert_eq!(cluster.upgrade(1, false), Ok((2, 2)), "again changes nothing");
+    assert_eq!(cluster.level(1), Some(NEWEST));
+    assert_eq!(cluster.upgrade(1, false), Ok((NEWEST, NEWEST)), "again changes nothing");
     // None of them goes back.
     cluster.restart_with(2, Level::FIRST, OLDER);
     cluster.world.run_for(Duration::from_secs(60));
@@ -142,7 +147,7 @@ fn a_host_that_goes_back_while_the_cluster_is_upgraded_ends() {
         let directory = Directory::connect(&env, directory_address());
         let entry = directory.get(&cluster_key()).await.expect("it answers").expect("a cluster");
         let record = ClusterRecord::decode(&entry.value).expect("a record");
-        let raised = ClusterRecord { level: Level::LABELS, ..record };
+        let raised = ClusterRecord { level: Level::NEWEST, ..record };
         let put = Transaction::new().put(cluster_key(), raised.encode());
         directory.transact(put).await.expect("a directory takes it");
     });

@@ -15,6 +15,7 @@ impl Cluster {
     pub(in crate::cluster) fn create_striped(&self, mib: u64, width: u8) -> VolumeReport {
         let create = Command::VolumeCreate(NewVolume {
             stripe_width: width,
+            writers: Some(Writers::Any),
             ..NewVolume::new("db", mib * MIB, 1)
         });
         serde_json::from_value(self.ask(0, create).expect("there is room")).expect("a volume")
