@@ -84,6 +84,8 @@ crate::named! {
         PageLoaded = "page-loaded",
         /// CRC pages were read together, for a stream that comes to their chunks.
         PagesLoadedAhead = "pages-loaded-ahead",
+        /// The clients of a host were shut out, for another one took the volume over.
+        ClientsShutOut = "clients-shut-out",
         /// A take-over of a volume was done, and what other hosts had sent takes no effect.
         WriterShutOut = "writer-shut-out",
         /// A component was to be made for a record that its host does not know.

@@ -3,7 +3,7 @@
 
 use crate::cluster::view::View;
 use base::{Instant, Map, VolumeId, WriterEpoch};
-use directory::{Connections, OwnerRecord, VolumeRecord};
+use directory::{Connections, OwnerRecord, VolumeRecord, Writers};
 use env::{Env, Notify, Slice};
 use nbd::{OpenError, Sharing};
 use object::Objects;
@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tracing::{info, warn};
-use volume::{Device, Extent, Limited, Pieces, Volume, VolumeError, VolumeOptions};
+use volume::{Client, Device, Extent, Limited, Pieces, Volume, VolumeError, VolumeOptions};
 
 /// Least time between two looks at the records of open volumes.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
@@ -32,6 +32,8 @@ struct ExportsInner {
     moved: Notify,
     /// How often the latter happened.
     left: Cell<u64>,
+    /// Volumes that this host gives back, and the epoch in which it wrote to each.
+    given: RefCell<Map<VolumeId, WriterEpoch>>,
 }
 
 /// A volume in use on this host: opened once, shared by its clients.
@@ -40,6 +42,8 @@ struct Opened {
     volume: Volume,
     clients: Rc<Cell<u64>>,
     inner: Weak<ExportsInner>,
+    /// In which epoch this host was its one writer when that was last looked at.
+    wrote_in: Cell<Option<WriterEpoch>>,
     /// When it was last said that writes are refused.
     refused: Cell<Option<Instant>>,
 }
@@ -50,6 +54,28 @@ impl Opened {
         self.volume.set_limits(record.limits());
         if self.volume.grow(record) {
             info!(volume = self.name, bytes = record.size_bytes, "grown");
+        }
+    }
+}
+
+impl Opened {
+    /// Whoever had another host take the volume over must know that the clients that are here write
+    /// no more.
+    fn shut_out_where_taken_over(&self, record: &VolumeRecord) {
+        let is_over = |epoch: &WriterEpoch| *epoch < record.writing.epoch;
+        if self.wrote_in.get().is_none_or(|epoch| !is_over(&epoch)) {
+            return;
+        }
+        self.wrote_in.set(None);
+        if record.writing.writers == Writers::One {
+            base::hit(base::Probe::ClientsShutOut);
+            warn!(
+                volume = self.name,
+                clients = self.clients.get(),
+                "another host took the volume over: what its clients here write is refused until \
+                 they connect again"
+            );
+            self.volume.shut_out();
         }
     }
 }
@@ -75,6 +101,7 @@ impl HostExports {
             open: RefCell::default(),
             moved: Notify::default(),
             left: Cell::default(),
+            given: RefCell::default(),
         }))
     }
 
@@ -130,6 +157,7 @@ impl HostExports {
     pub(crate) fn let_write(&self, me: OwnerRecord) {
         for opened in self.all_open() {
             let Some(record) = self.record_of(&opened) else { continue };
+            opened.shut_out_where_taken_over(&record);
             let now = opened.volume.takes_writes_in();
             // What is open stays open: objects that are added have the epoch from the beginning.
             let is_done = |epoch: &WriterEpoch| {
@@ -137,8 +165,28 @@ impl HostExports {
                     || *epoch == WriterEpoch::ANY
                     || self.0.view.is_written_in(&record, *epoch)
             };
-            opened.volume.take_writes_in(record.writing.epoch_of(me).filter(is_done));
+            let given = self.0.given.borrow().get(&record.id).copied();
+            let epoch = record.writing.epoch_of(me).filter(is_done);
+            let epoch = epoch.filter(|epoch| given != Some(*epoch));
+            opened.volume.take_writes_in(epoch);
+            let is_one = record.writing.writers == Writers::One;
+            opened.wrote_in.set(epoch.filter(|_| is_one).or(opened.wrote_in.get()));
         }
+    }
+
+    /// This host gives a volume back to which it wrote in this epoch, and takes no writes in it any
+    /// more: clients that come meanwhile wait, and nobody shuts them out.
+    pub(crate) fn gives_back(&self, volume: VolumeId, epoch: WriterEpoch) {
+        self.0.given.borrow_mut().insert(volume, epoch);
+        if let Some(opened) = self.opened(volume) {
+            opened.wrote_in.set(None);
+            opened.volume.take_writes_in(None);
+        }
+    }
+
+    /// It was given back, or somebody else was there before.
+    pub(crate) fn gave_back(&self, volume: VolumeId) {
+        self.0.given.borrow_mut().remove(&volume);
     }
 
     /// Says why writes to a volume fail here, and what to do.
@@ -197,6 +245,7 @@ impl HostExports {
                     volume,
                     clients: Rc::default(),
                     inner: Rc::downgrade(&self.0),
+                    wrote_in: Cell::default(),
                     refused: Cell::default(),
                 });
                 self.0.open.borrow_mut().insert(record.id, Rc::downgrade(&opened));
@@ -204,7 +253,8 @@ impl HostExports {
             }
         };
         opened.clients.set(opened.clients.get() + 1);
-        Ok(Attached(Rc::new(Client(opened))))
+        let client = Client::new(&opened.volume);
+        Ok(Attached { client, counted: Rc::new(Counted(opened)) })
     }
 }
 
@@ -228,9 +278,10 @@ impl nbd::Exports for HostExports {
     }
 }
 
-struct Client(Rc<Opened>);
+/// One of the clients of a volume, while it is there.
+struct Counted(Rc<Opened>);
 
-impl Drop for Client {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.clients.set(self.0.clients.get() - 1);
         if let Some(inner) = self.0.inner.upgrade()
@@ -244,16 +295,15 @@ impl Drop for Client {
 
 /// A volume as one client uses it.
 #[derive(Clone)]
-pub struct Attached(Rc<Client>);
+pub struct Attached {
+    client: Client,
+    counted: Rc<Counted>,
+}
 
 impl Attached {
-    fn volume(&self) -> &Volume {
-        &self.0.0.volume
-    }
-
     /// What became of a write, which is told of where this host may not write.
     fn written(&self, done: Result<(), VolumeError>) -> Result<(), VolumeError> {
-        let opened = &self.0.0;
+        let opened = &self.counted.0;
         if done == Err(VolumeError::NotWriter)
             && let Some(inner) = opened.inner.upgrade()
         {
@@ -265,30 +315,30 @@ impl Attached {
 
 impl Device for Attached {
     fn size(&self) -> u64 {
-        self.volume().size()
+        self.client.size()
     }
 
     async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
-        self.volume().read(offset, bytes).await
+        self.client.read(offset, bytes).await
     }
 
     async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
-        self.written(self.volume().write(offset, payload).await)
+        self.written(self.client.write(offset, payload).await)
     }
 
     async fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.written(self.volume().write_zeroes(offset, bytes).await)
+        self.written(self.client.write_zeroes(offset, bytes).await)
     }
 
     async fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.written(self.volume().discard(offset, bytes).await)
+        self.written(self.client.discard(offset, bytes).await)
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        self.volume().flush().await
+        self.client.flush().await
     }
 
     async fn extents(&self, offset: u64, bytes: u64) -> Result<Vec<Extent>, VolumeError> {
-        self.volume().extents(offset, bytes).await
+        self.client.extents(offset, bytes).await
     }
 }

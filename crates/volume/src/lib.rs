@@ -4,6 +4,7 @@
 //! [`Device`] is what protocol servers serve. This crate knows no protocol.
 #![forbid(unsafe_code)]
 
+mod client;
 mod creation;
 mod device;
 mod error;
@@ -14,6 +15,7 @@ mod openings;
 mod split;
 mod volume;
 
+pub use client::Client;
 pub use creation::{CreationOptions, TRANSACTION_OBJECTS_MAX};
 pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 pub use error::VolumeError;

@@ -2,9 +2,9 @@
 //! A volume over its objects: splitting, checksums at the door, resending (rules 43 to 46).
 
 use crate::VolumeError;
-use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
+use crate::device::{EXTENTS_SPAN_MAX, Extent, Pieces};
 use crate::extents::Columns;
-use crate::gate::Gate;
+use crate::gate::{Gate, Joined, Taken};
 use crate::limits::{Limited, Limits};
 use crate::openings::Openings;
 use crate::split::{self, Piece};
@@ -88,6 +88,7 @@ struct LockedWrite {
     kind: WriteKind,
     payload: Slice,
     deadline: Instant,
+    taken: Taken,
     locked: LockedRange,
 }
 
@@ -187,6 +188,17 @@ impl Volume {
         self.0.door.gate.set(epoch);
     }
 
+    /// Writes wait from now on, and those of all clients that are here fail: another host took the
+    /// volume over.
+    pub fn shut_out(&self) {
+        self.0.door.gate.shut_out();
+    }
+
+    /// For a client that comes now.
+    pub(crate) fn join(&self) -> Joined {
+        self.0.door.gate.join()
+    }
+
     /// In which epoch writes are taken now.
     #[must_use]
     pub fn takes_writes_in(&self) -> Option<WriterEpoch> {
@@ -259,9 +271,9 @@ impl Volume {
     /// One write of any kind; `payload` is empty unless the kind is data.
     async fn change(
         &self,
+        joined: Joined,
         range: SectorRange,
-        kind: WriteKind,
-        payload: Slice,
+        (kind, payload): (WriteKind, Slice),
     ) -> Result<(), VolumeError> {
         let size = self.size();
         base::hit_if(
@@ -270,9 +282,10 @@ impl Volume {
         );
         let deadline = self.deadline();
         // Before it has its range: reads do not wait behind what may not happen yet.
-        self.0.door.may_write(None, deadline).await?;
+        let taken = self.0.door.may_write(joined, None, deadline).await?;
         let locked = self.lock(range, LockMode::Exclusive, deadline).await?;
-        let mut write = self.0.writes.begin(LockedWrite { range, kind, payload, deadline, locked });
+        let write = LockedWrite { range, kind, payload, deadline, taken, locked };
+        let mut write = self.0.writes.begin(write);
         let late = &self.0.late;
         match select(&mut write, self.0.door.env.sleep_until(deadline)).await {
             Either::First(done) => done,
@@ -287,35 +300,38 @@ impl Volume {
         }
     }
 
-    async fn change_stepwise(
+    /// Makes a range zeros, step by step.
+    pub(crate) async fn clear(
         &self,
-        offset: u64,
-        bytes: u64,
+        joined: Joined,
+        (offset, bytes): (u64, u64),
         kind: WriteKind,
     ) -> Result<(), VolumeError> {
         let range = split::range(offset, bytes, self.size())?;
         for (number, step) in range.split_at_multiples(self.0.options.step_sectors).enumerate() {
             base::hit_if(number > 0, base::Probe::SecondStep);
             self.pass(0).await;
-            self.change(step, kind, self.0.door.empty.clone()).await?;
+            self.change(joined, step, (kind, self.0.door.empty.clone())).await?;
         }
         Ok(())
     }
 }
 
 async fn carry_out(door: Rc<Door>, write: LockedWrite) -> Result<(), VolumeError> {
-    let LockedWrite { range, kind, payload, deadline, locked } = write;
-    let done = door.write(range, kind, payload, deadline).await;
+    let LockedWrite { range, kind, payload, deadline, taken, locked } = write;
+    let done = door.write(range, (kind, payload), taken, deadline).await;
     drop(locked);
     done
 }
 
-impl Device for Volume {
-    fn size(&self) -> u64 {
+impl Volume {
+    /// See [`crate::Device::size`].
+    pub(crate) fn size(&self) -> u64 {
         self.0.door.shape().layout.sectors() * SECTOR_SIZE
     }
 
-    async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
+    /// See [`crate::Device::read`].
+    pub(crate) async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
         let range = split::range(offset, bytes, self.size())?;
         self.pass(bytes).await;
         let deadline = self.deadline();
@@ -327,29 +343,27 @@ impl Device for Volume {
         }
     }
 
-    async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
+    /// See [`crate::Device::write`].
+    pub(crate) async fn write(
+        &self,
+        joined: Joined,
+        offset: u64,
+        payload: Slice,
+    ) -> Result<(), VolumeError> {
         let range = split::range(offset, payload.len() as u64, self.size())?;
         if range.is_empty() {
             return Ok(());
         }
         self.pass(payload.len() as u64).await;
-        self.change(range, WriteKind::Data, payload).await
+        self.change(joined, range, (WriteKind::Data, payload)).await
     }
 
-    async fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.change_stepwise(offset, bytes, WriteKind::Zero).await
-    }
-
-    async fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.change_stepwise(offset, bytes, WriteKind::Discard).await
-    }
-
-    /// At once: every completed write is durable already.
-    async fn flush(&self) -> Result<(), VolumeError> {
-        Ok(())
-    }
-
-    async fn extents(&self, offset: u64, bytes: u64) -> Result<Vec<Extent>, VolumeError> {
+    /// See [`crate::Device::extents`].
+    pub(crate) async fn extents(
+        &self,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Vec<Extent>, VolumeError> {
         let range = split::range(offset, bytes.min(EXTENTS_SPAN_MAX), self.size())?;
         let deadline = self.deadline();
         let extents = self.0.door.extents(range, deadline);
@@ -404,8 +418,8 @@ impl Door {
     async fn write(
         &self,
         range: SectorRange,
-        kind: WriteKind,
-        payload: Slice,
+        (kind, payload): (WriteKind, Slice),
+        taken: Taken,
         deadline: Instant,
     ) -> Result<(), VolumeError> {
         let part = |piece: Piece| match kind {
@@ -416,12 +430,12 @@ impl Door {
         let mut all = split::pieces(range, &shape.layout);
         if let (Some(only), None) = (all.next(), all.next()) {
             let payload = part(only.clone());
-            return self.write_piece(only, kind, payload, deadline).await;
+            return self.write_piece(only, (kind, payload), taken, deadline).await;
         }
         self.note_pieces(&shape, range);
         let writes = split::pieces(range, &shape.layout).map(|piece| {
             let payload = part(piece.clone());
-            self.write_piece(piece, kind, payload, deadline)
+            self.write_piece(piece, (kind, payload), taken, deadline)
         });
         try_join_at_most(self.pieces_most, writes).await.map(drop)
     }
@@ -429,8 +443,8 @@ impl Door {
     async fn write_piece(
         &self,
         piece: Piece,
-        kind: WriteKind,
-        payload: Slice,
+        (kind, payload): (WriteKind, Slice),
+        mut taken: Taken,
         deadline: Instant,
     ) -> Result<(), VolumeError> {
         // Computed once, where the data enters: every later step checks the data against these.
@@ -439,16 +453,17 @@ impl Door {
             WriteKind::Zero | WriteKind::Discard => Crcs::default(),
         };
         let range = piece.range;
-        let mut refused = None;
         loop {
-            let epoch = self.may_write(refused, deadline).await?;
+            let Taken { joined, epoch } = taken;
             let request = &self.begin_write(piece.object, epoch, deadline).await?;
             let attempt =
                 |id| self.objects.write(id, request, range, kind, crcs.clone(), payload.clone());
             match self.resend(piece.object, deadline, attempt).await {
                 // It did not happen, and does not: this host may be the writer again, in an epoch
                 // that it has not heard of yet.
-                Err(VolumeError::NotWriter) => refused = Some(epoch),
+                Err(VolumeError::NotWriter) => {
+                    taken = self.may_write(joined, Some(epoch), deadline).await?;
+                }
                 done => return done,
             }
         }
@@ -457,10 +472,12 @@ impl Door {
     /// Waits until this host may write, in another epoch than `refused`.
     async fn may_write(
         &self,
+        joined: Joined,
         refused: Option<WriterEpoch>,
         deadline: Instant,
-    ) -> Result<WriterEpoch, VolumeError> {
-        self.gate.pass(&self.env, refused, deadline, self.writer_wait).await
+    ) -> Result<Taken, VolumeError> {
+        let bounds = (deadline, self.writer_wait);
+        self.gate.pass(&self.env, joined, refused, bounds).await
     }
 
     async fn extents(

@@ -207,14 +207,32 @@ impl WriterCare {
 
     async fn work(&self, volume: &VolumeRecord, work: Work) {
         match work {
-            Work::Take => self.change(volume, |writing| self.taken(writing)).await,
-            Work::GiveBack => self.change(volume, |writing| self.given_back(writing)).await,
+            Work::Take => drop(self.change(volume, |writing| self.taken(writing)).await),
+            Work::GiveBack => self.give_back(volume).await,
             Work::BringIn(parts) => {
                 let epoch = volume.writing.epoch;
                 let each = parts.into_iter().map(|(id, part)| self.bring_in(id, part, epoch));
                 let _: Result<Vec<()>, Infallible> = try_join_at_most(OBJECTS_AT_ONCE, each).await;
             }
         }
+    }
+
+    /// Goes on until it is known what became of it: whoever comes meanwhile waits.
+    async fn give_back(&self, volume: &VolumeRecord) {
+        self.exports.gives_back(volume.id, volume.writing.epoch);
+        while self.change(volume, |writing| self.given_back(writing)).await.is_none() {
+            self.env.sleep(LOOK_AGAIN).await;
+        }
+        // This host's view has to know it first, or it would take the epoch of before for its own.
+        let is_seen = || {
+            let now = self.view.volume_of_id(volume.id);
+            now.is_none_or(|now| now.writing != volume.writing)
+        };
+        while !is_seen() {
+            let changed = self.view.changed().wait();
+            select(changed, self.env.sleep(LOOK_AGAIN)).await;
+        }
+        self.exports.gave_back(volume.id);
     }
 
     /// What is not done is seen at the next look.
@@ -248,16 +266,19 @@ impl WriterCare {
         (now.writer == Some(self.me)).then(|| now.in_next(None)).flatten()
     }
 
-    /// Changes who writes to a volume, where that is still called for. What does not succeed is
-    /// tried again at the next look.
-    async fn change(&self, volume: &VolumeRecord, next: impl Fn(Writing) -> Option<Writing>) {
-        let key = volume_key(&volume.name);
-        let Ok(Some(entry)) = self.directory.get(&key).await else { return };
-        let Ok(now) = VolumeRecord::decode(&entry.value) else { return };
-        if now.id != volume.id {
-            return;
-        }
-        let Some(writing) = next(now.writing) else { return };
+    /// Changes who writes to a volume, where that is still called for. `None`: it is not known
+    /// whether that was done.
+    async fn change(
+        &self,
+        volume: &VolumeRecord,
+        next: impl Fn(Writing) -> Option<Writing>,
+    ) -> Option<()> {
+        let name = self.view.volume_of_id(volume.id).map(|now| now.name); // it may be renamed
+        let key = volume_key(name.as_ref().unwrap_or(&volume.name));
+        let Some(entry) = self.directory.get(&key).await.ok()? else { return Some(()) };
+        let Ok(now) = VolumeRecord::decode(&entry.value) else { return Some(()) };
+        let next = Some(now.writing).filter(|_| now.id == volume.id).and_then(next);
+        let Some(writing) = next else { return Some(()) };
         let record = VolumeRecord { writing, ..now };
         let put = Transaction::new().expect(key.clone(), Expect::Revision(entry.revision));
         match self.directory.transact(put.put(key, record.encode())).await {
@@ -267,9 +288,14 @@ impl WriterCare {
                     Some(_) => info!(volume, %epoch, "this host writes to it"),
                     None => info!(volume, %epoch, "nobody writes to it: the last client left"),
                 }
+                Some(())
             }
-            Ok(_) => {}
-            Err(error) => warn!(volume = record.name, %error, "its writer is not changed yet"),
+            // Somebody else was faster: that is looked at anew.
+            Ok(_) => None,
+            Err(error) => {
+                warn!(volume = record.name, %error, "its writer is not changed yet");
+                None
+            }
         }
     }
 }

@@ -141,6 +141,24 @@ fn a_take_over_shuts_out_a_host_that_goes_on() {
     assert_eq!(cluster.first(0, &a), 2, "it may read");
     // The same again is done at once, and is no other epoch.
     assert_eq!(cluster.take_over(2, "host2").map(|again| again.epoch), Ok(writer.epoch));
+    // Who was shut out stays so, also when its host may write again; who comes then is not.
+    drop(b);
+    let late = cluster.attach(0);
+    assert_eq!(cluster.write_first(0, &late, 4), Ok(()));
+    assert_eq!(cluster.writer().host.as_deref(), Some("host1"));
+    assert_eq!(cluster.write_first(0, &a, 5), Err(VolumeError::NotWriter));
+    assert_eq!(cluster.first(0, &a), 4);
+}
+
+#[test]
+fn a_client_that_comes_while_its_host_gives_the_volume_back_is_not_shut_out() {
+    let cluster = start_with_one(248);
+    for round in 0..40 {
+        let a = cluster.attach(0);
+        assert_eq!(cluster.write_first(0, &a, round), Ok(()), "round {round}");
+        drop(a);
+        cluster.world.run_for(Duration::from_millis(u64::from(round)));
+    }
 }
 
 #[test]
