@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tracing::{info, warn};
-use volume::{Client, Device, Extent, Limited, Pieces, Volume, VolumeError, VolumeOptions};
+use volume::{Device, Extent, Limited, Pieces, Volume, VolumeClient, VolumeError, VolumeOptions};
 
 /// Least time between two looks at the records of open volumes.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
@@ -163,6 +163,7 @@ impl HostExports {
             let is_done = |epoch: &WriterEpoch| {
                 now == Some(*epoch)
                     || *epoch == WriterEpoch::ANY
+                    || self.0.objects.writes_before_done()
                     || self.0.view.is_written_in(&record, *epoch)
             };
             let given = self.0.given.borrow().get(&record.id).copied();
@@ -253,7 +254,7 @@ impl HostExports {
             }
         };
         opened.clients.set(opened.clients.get() + 1);
-        let client = Client::new(&opened.volume);
+        let client = VolumeClient::new(&opened.volume);
         Ok(Attached { client, counted: Rc::new(Counted(opened)) })
     }
 }
@@ -296,7 +297,7 @@ impl Drop for Counted {
 /// A volume as one client uses it.
 #[derive(Clone)]
 pub struct Attached {
-    client: Client,
+    client: VolumeClient,
     counted: Rc<Counted>,
 }
 

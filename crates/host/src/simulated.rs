@@ -5,8 +5,8 @@ use base::{
     ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version, VolumeId, WriterEpoch,
 };
 use directory::{
-    ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Directory, Level, MemoryBackend,
-    ObjectRecord, ServerFaults, serve_with,
+    ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections, Directory, Labels,
+    Level, MemoryBackend, ObjectRecord, ServerFaults, VolumeRecord, Writing, serve_with,
 };
 use env::{Address, Env};
 use sim::{HostKey, World, WorldOptions};
@@ -49,6 +49,25 @@ pub(crate) fn object(id: u64, volume: VolumeId, components: Vec<ComponentRecord>
         claims: Vec::new(),
         is_doubted: false,
         writer_epoch: WriterEpoch::ANY,
+    }
+}
+
+/// A volume of one copy, with rules of its own, that any host writes to.
+pub(crate) fn volume(id: VolumeId, name: &str, objects: &[ObjectRecord]) -> VolumeRecord {
+    VolumeRecord {
+        id,
+        name: name.to_owned(),
+        size_bytes: objects.iter().map(|one| one.sectors * base::SECTOR_SIZE).sum(),
+        ftt: 0,
+        reserve_percent: 0,
+        stripe_width: 1,
+        connections: Connections::Shared,
+        writing: Writing::default(),
+        policy: None,
+        labels: Labels::new(),
+        trashed: None,
+        runs: Vec::new(),
+        objects: objects.iter().map(|one| one.id).collect(),
     }
 }
 

@@ -88,4 +88,10 @@ base::mutations! {
     move_as_it_was: "38",
     /// A component that is being replaced is deleted before the CAS is known to have won.
     delete_before_replaced: "40",
+    /// An owner admits writes of any epoch.
+    admit_any_epoch: "54",
+    /// A take-over of the writer is told as done before the objects' records have its epoch.
+    told_before_done: "56",
+    /// The new writer writes before the objects' records have its epoch.
+    write_before_done: "57",
 }

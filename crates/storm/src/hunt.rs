@@ -39,7 +39,7 @@ impl Hunt {
             let mut counts = Vec::new();
             let mut how = None;
             for number in 0..self.tries {
-                let first = self.first + number * 1_000_000;
+                let first = self.first + number * 1_000_000 + mutation.first;
                 let (count, what) = self.look(mutation, story, first);
                 counts.push(count);
                 how = how.or(what);

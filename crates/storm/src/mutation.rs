@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules that can be broken on purpose, to show that the campaign would notice.
 
+use crate::plan::WRITERS_FROM;
 use crate::story::Story;
 use host::NodeOptions;
 
@@ -13,6 +14,8 @@ pub struct Mutation {
     pub rule: &'static str,
     /// The scenario that meets it, if hardly any other would.
     pub scenario: Option<Story>,
+    /// Seeds from here on can meet it.
+    pub first: u64,
     apply: Apply,
 }
 
@@ -65,6 +68,9 @@ impl Mutation {
         ("join-unfilled", Some(Story::Moves)),
         ("move-as-it-was", Some(Story::Moves)),
         ("delete-before-replaced", Some(Story::Moves)),
+        ("admit-any-epoch", None),
+        ("told-before-done", None),
+        ("write-before-done", None),
     ];
 
     /// All ways to break a rule: first the protocol's rules, then the store's.
@@ -77,6 +83,7 @@ impl Mutation {
                 name,
                 rule,
                 scenario,
+                first: first_seed(rule),
                 apply: Apply::Object(switch),
             })
         });
@@ -85,6 +92,7 @@ impl Mutation {
             rule,
             scenario: matches!(*name, "forget_copies" | "raise_inactive")
                 .then_some(Story::LossAfterReturn),
+            first: 0,
             apply: Apply::Store(*switch),
         });
         object.chain(store).collect()
@@ -103,6 +111,11 @@ impl Mutation {
             Apply::Store(switch) => switch(&mut options.group.mutations),
         }
     }
+}
+
+/// Seeds from here on can meet a broken rule of the protocol.
+fn first_seed(rule: &str) -> u64 {
+    if matches!(rule, "54" | "56" | "57") { WRITERS_FROM } else { 0 }
 }
 
 #[cfg(test)]

@@ -382,6 +382,8 @@ impl Client {
             }
             Ok(Some(false)) => self.env.sleep(Duration::from_micros(200)).await,
             Ok(None) => return false,
+            // It may have been shut out for good. Who connects anew is another one.
+            Err(VolumeError::NotWriter) => return self.rng.below(4) > 0,
             Err(_) => shared.failed.set(shared.failed.get() + 1),
         }
         true

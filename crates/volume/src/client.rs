@@ -11,12 +11,12 @@ use wire::WriteKind;
 /// Guarantee: a client that was here when another host took the volume over writes no more, also
 /// when its host becomes the writer again. It may read.
 #[derive(Clone)]
-pub struct Client {
+pub struct VolumeClient {
     volume: Volume,
     joined: Joined,
 }
 
-impl Client {
+impl VolumeClient {
     /// One that comes now.
     #[must_use]
     pub fn new(volume: &Volume) -> Self {
@@ -24,7 +24,7 @@ impl Client {
     }
 }
 
-impl Device for Client {
+impl Device for VolumeClient {
     fn size(&self) -> u64 {
         self.volume.size()
     }

@@ -15,7 +15,7 @@ mod openings;
 mod split;
 mod volume;
 
-pub use client::Client;
+pub use client::VolumeClient;
 pub use creation::{CreationOptions, TRANSACTION_OBJECTS_MAX};
 pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 pub use error::VolumeError;

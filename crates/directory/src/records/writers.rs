@@ -101,14 +101,14 @@ impl Writing {
         Self { writers, ..self }.in_next(None)
     }
 
-    /// As a backup's is put back: whoever writes now is none of those that wrote since, and has
-    /// none of their epochs.
+    /// As a backup's is put back, where the volume has the epoch `now`: whoever writes then is none
+    /// of those that wrote since, and has none of their epochs.
     #[must_use]
-    pub fn put_back(self) -> Self {
-        match self.epoch {
+    pub fn put_back(self, now: WriterEpoch) -> Self {
+        match self.epoch.max(now) {
             WriterEpoch::ANY => self,
-            WriterEpoch(epoch) => {
-                let epoch = WriterEpoch(epoch.saturating_add(EPOCH_LEAP));
+            WriterEpoch(latest) => {
+                let epoch = WriterEpoch(latest.saturating_add(EPOCH_LEAP));
                 Self { epoch, writer: None, ..self }
             }
         }

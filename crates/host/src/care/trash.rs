@@ -236,11 +236,11 @@ pub(crate) fn hosts_of(object: &ObjectRecord) -> Vec<HostId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::{component, object, with_directory};
+    use crate::simulated::{self, component, object, with_directory};
     use base::VolumeId;
     use directory::{
-        ComponentRecord, ComponentState, Connections, Entry, HostRecord, OBJECT_SECTORS_MAX,
-        Trashed, host_key, trash_name,
+        ComponentRecord, ComponentState, Entry, HostRecord, OBJECT_SECTORS_MAX, Trashed, host_key,
+        trash_name,
     };
 
     const VOLUME: VolumeId = VolumeId(9);
@@ -250,21 +250,8 @@ mod tests {
     }
 
     fn trashed(objects: &[ObjectRecord]) -> VolumeRecord {
-        VolumeRecord {
-            id: VOLUME,
-            name: trash_name(VOLUME),
-            size_bytes: objects.iter().map(|one| one.sectors * base::SECTOR_SIZE).sum(),
-            ftt: 0,
-            reserve_percent: 0,
-            stripe_width: 1,
-            connections: Connections::Shared,
-            writing: directory::Writing::default(),
-            policy: None,
-            labels: directory::Labels::new(),
-            trashed: Some(Trashed { name: "db".to_owned(), since: 1 }),
-            runs: Vec::new(),
-            objects: objects.iter().map(|one| one.id).collect(),
-        }
+        let trashed = Some(Trashed { name: "db".to_owned(), since: 1 });
+        VolumeRecord { trashed, ..simulated::volume(VOLUME, &trash_name(VOLUME), objects) }
     }
 
     async fn send(directory: &Directory, transaction: Transaction) -> bool {

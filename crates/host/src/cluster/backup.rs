@@ -7,7 +7,7 @@
 
 use crate::cluster::guard::GUARD_PREFIX;
 use crate::cluster::membership::{INCARNATION_PREFIX, incarnation_key, raise_runs};
-use base::{HostId, Map};
+use base::{HostId, Map, VolumeId, WriterEpoch};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
     DirectoryError, Entry, Expect, Level, OBJECT_PREFIX, ORPHAN_PREFIX, ObjectRecord, PREFIX,
@@ -156,6 +156,7 @@ pub(crate) async fn put_back(
     }
     let now: Map<String, Vec<u8>> = now.into_iter().map(|(key, e)| (key, e.value)).collect();
     let then: Map<String, Vec<u8>> = backup.entries.iter().cloned().collect();
+    let epochs = writer_epochs(&now);
     let mut changes: Vec<(u8, String, Option<Vec<u8>>)> = Vec::new();
     for key in now.keys().filter(|key| is_kept(key) && !then.contains_key(*key)) {
         if !(is_host(key) || is_run(key)) {
@@ -167,7 +168,7 @@ pub(crate) async fn put_back(
         let removed = directory::parse_host_key(key).map(directory::removed_key);
         let is_removed = removed.is_some_and(|removed| now.contains_key(&removed));
         if !is_known_host && !is_removed && !is_run(key) {
-            changes.push((order(key) + 10, key.clone(), Some(doubted(key, value))));
+            changes.push((order(key) + 10, key.clone(), Some(doubted(key, value, &epochs))));
         }
     }
     // First: who starts meanwhile gets a number above. A host that is younger than the backup is in
@@ -190,8 +191,9 @@ pub(crate) async fn put_back(
 
 /// The value as it is restored. What a backup says of an object's copies may not be so any more:
 /// nobody claims it until it is made anew of what they say (rule 25). Nor is who writes to a volume
-/// who did then.
-fn doubted(key: &str, value: &[u8]) -> Vec<u8> {
+/// who did then: `epochs` are those of the writers of now, as after a backup that was put back in
+/// part.
+fn doubted(key: &str, value: &[u8], epochs: &Map<VolumeId, WriterEpoch>) -> Vec<u8> {
     if key.starts_with(OBJECT_PREFIX)
         && let Ok(record) = ObjectRecord::decode(value)
     {
@@ -200,9 +202,17 @@ fn doubted(key: &str, value: &[u8]) -> Vec<u8> {
     if key.starts_with(VOLUME_PREFIX)
         && let Ok(record) = VolumeRecord::decode(value)
     {
-        return VolumeRecord { writing: record.writing.put_back(), ..record }.encode();
+        let now = epochs.get(&record.id).copied().unwrap_or_default();
+        return VolumeRecord { writing: record.writing.put_back(now), ..record }.encode();
     }
     value.to_vec()
+}
+
+/// The epochs of the writers of all volumes.
+fn writer_epochs(now: &Map<String, Vec<u8>>) -> Map<VolumeId, WriterEpoch> {
+    let volumes = now.iter().filter(|(key, _)| key.starts_with(VOLUME_PREFIX));
+    let records = volumes.filter_map(|(_, value)| VolumeRecord::decode(value).ok());
+    records.map(|record| (record.id, record.writing.epoch)).collect()
 }
 
 /// In which order keys change: what says that something is deleted goes first and comes last, and

@@ -12,6 +12,18 @@ use env::channel::oneshot;
 use std::rc::Rc;
 
 impl Objects {
+    /// Whether a take-over is to be told as done too early, for campaigns.
+    #[must_use]
+    pub fn tells_before_done(&self) -> bool {
+        self.0.0.context.options.mutations.told_before_done()
+    }
+
+    /// Whether the new writer is to write too early, for campaigns.
+    #[must_use]
+    pub fn writes_before_done(&self) -> bool {
+        self.0.0.context.options.mutations.write_before_done()
+    }
+
     /// Takes an object over whose owner is gone, so that its record gets the epoch (rule 56). Does
     /// nothing where the owner lives. Whether it came to serve here is asked of the record.
     pub async fn take_over(&self, id: ObjectId) {

@@ -226,9 +226,11 @@ fn an_epoch_has_one_writer_at_most() {
     let one = any.changed_to(Writers::One).unwrap();
     let epochs = [of_a, of_b, again, any, one].map(|writing| writing.epoch);
     assert!(epochs.windows(2).all(|two| two[0] < two[1]), "{epochs:?}");
-    let back = of_a.put_back();
+    let back = of_a.put_back(WriterEpoch::ANY);
     assert!(back.epoch > one.epoch && back.writer.is_none());
-    assert_eq!(Writing::default().put_back(), Writing::default());
+    assert!(of_a.put_back(back.epoch).epoch > back.epoch, "once more");
+    assert!(Writing::default().put_back(any.epoch).epoch > any.epoch, "there was none then");
+    assert_eq!(Writing::default().put_back(WriterEpoch::ANY), Writing::default());
     assert_eq!(Writing::made_anew(WriterEpoch::ANY), Some(Writing::default()));
     assert!(Writing::made_anew(of_b.epoch).unwrap().epoch > of_b.epoch);
     assert_eq!(Writing { epoch: WriterEpoch(u32::MAX), ..of_a }.with_writer(b), None);

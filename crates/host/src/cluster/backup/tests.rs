@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::cluster::membership::{OwnCluster, next_incarnation};
-use crate::simulated::{address, with_directory};
+use crate::simulated::{self, address, with_directory};
 use base::Incarnation;
-use directory::{Listing, volume_key};
+use directory::{ComponentState, Listing, OwnerRecord, Writers, Writing, volume_key};
 
 const CLUSTER: u64 = 7;
 
@@ -138,5 +138,41 @@ fn a_directory_made_again_counts_runs_above_all_that_were() {
         let next = async |host, seen| next(host, seen).await.expect("a number").0;
         assert_eq!(next(6, 3).await, 70_001, "nor below what a run that went on has said");
         assert_eq!(next(9, 1 << 20).await, (1 << 20) + 1, "nor below what its disks know");
+    });
+}
+
+#[test]
+fn nobody_writes_to_a_volume_in_an_epoch_that_was_given_before() {
+    with_directory(|env, directory| async move {
+        fill(&env, &directory).await;
+        let key = volume_key("db");
+        let copies = vec![simulated::component(1, 1, ComponentState::Active)];
+        let writer = OwnerRecord { host: HostId(2), incarnation: Incarnation(4) };
+        let writing =
+            Writing { writers: Writers::One, epoch: WriterEpoch(7), writer: Some(writer) };
+        let volume =
+            simulated::volume(VolumeId(9), "db", &[simulated::object(1, VolumeId(9), copies)]);
+        let record = VolumeRecord { writing, ..volume };
+        let put_it = async |record: &VolumeRecord| {
+            let put = Transaction::new().put(key.clone(), record.encode());
+            directory.transact(put).await.expect("it lands");
+        };
+        let now = async || {
+            let entry = directory.get(&key).await.expect("it answers").expect("it is there");
+            VolumeRecord::decode(&entry.value).expect("a record").writing
+        };
+        put_it(&record).await;
+        let file = backup(&env, address(), CLUSTER).await.expect("a backup");
+        let mut latest = writing;
+        // The second time is as after one that was interrupted, and others had gone on.
+        for _ in 0..2 {
+            let next = latest.with_writer(OwnerRecord { host: HostId(3), ..writer });
+            latest = next.expect("there are more");
+            put_it(&VolumeRecord { writing: latest, ..record.clone() }).await;
+            restore(&env, address(), CLUSTER, &file, true).await.expect("restored");
+            let back = now().await;
+            assert!(back.epoch > latest.epoch && back.writer.is_none(), "{back:?}");
+            latest = back;
+        }
     });
 }
