@@ -141,6 +141,12 @@ impl Records {
         components.any(|c| c.id == id && c.state == directory::ComponentState::Active)
     }
 
+    /// Whether there ever was a volume of this id.
+    #[must_use]
+    pub fn was_volume(&self, id: VolumeId) -> bool {
+        self.asked.borrow().contains_key(&id)
+    }
+
     /// Whether a record of an object ever listed this component.
     #[must_use]
     pub fn was_listed(&self, id: ComponentId) -> bool {

@@ -13,10 +13,11 @@ use crate::plan::Round;
 use crate::plan::growth::LIFE_FROM;
 use crate::story::Story;
 use crate::{mirrors, rest};
-use base::{ComponentId, Set, VolumeId};
+use base::{ComponentId, ObjectId, Set, VolumeId};
 use directory::{
     ComponentState, DELETED_PREFIX, OBJECT_PREFIX, ObjectRecord, VOLUME_PREFIX, VolumeRecord,
 };
+use diskgroup::ComponentInfo;
 use host::Node;
 use operator::{Command, CommandReply, StatusReport, VolumeReport};
 use std::cell::RefCell;
@@ -259,9 +260,17 @@ impl SeedRun {
         groups.iter().find_map(|group| {
             let others = group.components().into_iter().filter(|id| !known.contains(id));
             let mut infos = others.filter_map(|id| Some((id, group.component(id)?)));
-            // One that was never used nor listed may stay for hours: it was made for a record that
-            // did not come, for its creation failed or its object was deleted meanwhile.
-            let left = infos.find(|(id, info)| info.meta.term.0 > 0 || records.was_listed(*id));
+            // One that was never used, nor a part of a volume, may stay for hours: it was made for
+            // a record that did not come, for its creation failed or its object was deleted
+            // meanwhile. Of a creation in several steps the first ones may have been recorded.
+            let was_part = |id: ComponentId, object: ObjectId| {
+                let record = records.of_id(object).filter(|_| records.was_listed(id));
+                record.is_some_and(|record| records.was_volume(record.volume))
+            };
+            let is_left = |(id, info): &(ComponentId, ComponentInfo)| {
+                info.meta.term.0 > 0 || was_part(*id, info.object)
+            };
+            let left = infos.find(is_left);
             left.map(|(id, info)| format!("component {id} on host{}: {info:?}", host + 1))
         })
     }
