@@ -17,5 +17,6 @@ mod replace;
 mod resent;
 mod scenarios;
 mod scrub;
+mod stray;
 mod unused;
 mod writers;

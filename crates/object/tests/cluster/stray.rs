@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A Fence that was long on its way: it makes a component only for a record that the host knows and
+//! that lists it (the storm campaign's seed 306033155).
+
+use crate::cluster::{Cluster, OBJECT, record_on};
+use base::{ComponentId, HostId, Incarnation, ObjectId, Seat, Session, Term, Version};
+use object::Mutations;
+use std::time::Duration;
+use wire::{OwnerId, Refusal, Request, Response, Target};
+
+const WAIT: Duration = Duration::from_secs(10);
+/// Of the third host, which has a disk group and no part in the object.
+const STRAY: ComponentId = ComponentId(103);
+
+/// What the third host says to a Fence of the first one that makes its component.
+fn answer(cluster: &Cluster, object: ObjectId) -> Response {
+    let peers = cluster.hosts[0].peers.borrow().clone().expect("it runs");
+    let session = Session(1);
+    let target = Target { object, component: STRAY, term: Term(4), seat: Seat(4), session };
+    let owner = OwnerId { host: HostId(1), incarnation: Incarnation(1) };
+    let (version, claims) = (Version(8), Default::default());
+    let request = Request::Fence { target, version, owner, create: Some(8), claims };
+    let call = async move { peers.call(HostId(3), request).await };
+    cluster.on(0, WAIT, call).expect("in time").expect("an answer")
+}
+
+fn is_made(cluster: &Cluster) -> bool {
+    let group = cluster.hosts[2].group.borrow().clone().expect("it is open");
+    group.component(STRAY).is_some()
+}
+
+#[test]
+fn nothing_is_made_for_a_record_that_does_not_list_it() {
+    let cluster = Cluster::new(61, Mutations::default());
+    cluster.create_as(record_on(&[1, 2]));
+    for object in [OBJECT, ObjectId(77)] {
+        let answer = answer(&cluster, object);
+        let is_refused = matches!(answer, Response::Refused { reason: Refusal::NotReady });
+        assert!(is_refused, "{object}: {answer:?}");
+    }
+    assert!(!is_made(&cluster));
+}
+
+#[test]
+fn what_the_record_lists_is_made() {
+    let cluster = Cluster::new(62, Mutations::default());
+    cluster.create_as(record_on(&[1, 2, 3]));
+    let group = cluster.hosts[2].group.borrow().clone().expect("it is open");
+    let gone = async move { group.delete_component(STRAY).await };
+    cluster.on(2, WAIT, gone).expect("in time").expect("it is deleted");
+    assert!(matches!(answer(&cluster, OBJECT), Response::Fenced(_)));
+    assert!(is_made(&cluster));
+}
