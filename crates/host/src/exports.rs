@@ -3,7 +3,7 @@
 
 use crate::cluster::view::View;
 use base::{Instant, Map, VolumeId, WriterEpoch};
-use directory::{Connections, OwnerRecord, VolumeRecord, Writers};
+use directory::{Connections, OwnerRecord, VolumeRecord, Writers, Writing};
 use env::{Env, Notify, Slice};
 use nbd::{OpenError, Sharing};
 use object::Objects;
@@ -28,10 +28,13 @@ struct ExportsInner {
     view: View,
     options: VolumeOptions,
     open: RefCell<Map<VolumeId, Weak<Opened>>>,
-    /// Told when a write waits until this host may write, and when a volume's last client leaves.
+    /// Told when a write waits until this host may write, and when the last client that wrote to a
+    /// volume leaves.
     moved: Notify,
     /// How often the latter happened.
     left: Cell<u64>,
+    /// In which epoch clients last wrote to a volume.
+    written: RefCell<Map<VolumeId, WriterEpoch>>,
     /// Volumes that this host gives back, and the epoch in which it wrote to each.
     given: RefCell<Map<VolumeId, WriterEpoch>>,
 }
@@ -41,6 +44,10 @@ struct Opened {
     name: String,
     volume: Volume,
     clients: Rc<Cell<u64>>,
+    /// Those of them that wrote, but for those that were shut out.
+    writers: Cell<u64>,
+    /// How often all that there were were shut out.
+    shut_outs: Cell<u64>,
     inner: Weak<ExportsInner>,
     /// In which epoch this host was its one writer when that was last looked at.
     wrote_in: Cell<Option<WriterEpoch>>,
@@ -56,9 +63,14 @@ impl Opened {
             info!(volume = self.name, bytes = record.size_bytes, "grown");
         }
     }
-}
 
-impl Opened {
+    /// Whether writes are taken as a record says.
+    fn is_written_so(&self, writing: &Writing, me: OwnerRecord) -> bool {
+        let epoch = writing.epoch_of(me);
+        let one = epoch.filter(|_| writing.writers == Writers::One);
+        (self.volume.takes_writes_in(), self.wrote_in.get()) == (epoch, one)
+    }
+
     /// Whoever had another host take the volume over must know that the clients that are here write
     /// no more.
     fn shut_out_where_taken_over(&self, record: &VolumeRecord) {
@@ -76,6 +88,8 @@ impl Opened {
                  they connect again"
             );
             self.volume.shut_out();
+            self.shut_outs.update(|count| count + 1);
+            self.writers.set(0);
         }
     }
 }
@@ -101,6 +115,7 @@ impl HostExports {
             open: RefCell::default(),
             moved: Notify::default(),
             left: Cell::default(),
+            written: RefCell::default(),
             given: RefCell::default(),
         }))
     }
@@ -141,13 +156,23 @@ impl HostExports {
         self.all_open().iter().any(|opened| opened.volume.writes_wait() > 0)
     }
 
-    /// How often the last client of a volume left.
+    /// In which epoch a client last wrote to a volume here, since it was given back.
+    pub(crate) fn written_in(&self, volume: VolumeId) -> Option<WriterEpoch> {
+        self.0.written.borrow().get(&volume).copied()
+    }
+
+    /// Clients that wrote to a volume through this host.
+    pub(crate) fn writers(&self, volume: VolumeId) -> u64 {
+        self.opened(volume).map_or(0, |opened| opened.writers.get())
+    }
+
+    /// How often the last client that wrote to a volume left.
     pub(crate) fn left(&self) -> u64 {
         self.0.left.get()
     }
 
-    /// Wakes when a write begins to wait until this host may write, and when a volume's last client
-    /// leaves.
+    /// Wakes when a write begins to wait until this host may write, and when the last client that
+    /// wrote to a volume leaves.
     pub(crate) fn moved(&self) -> Notify {
         self.0.moved.clone()
     }
@@ -156,6 +181,10 @@ impl HostExports {
     /// earlier epoch takes effect any more (rule 57).
     pub(crate) fn let_write(&self, me: OwnerRecord) {
         for opened in self.all_open() {
+            let known = self.0.view.writing(&opened.name, opened.volume.id());
+            if known.is_some_and(|writing| opened.is_written_so(&writing, me)) {
+                continue; // as nearly all are
+            }
             let Some(record) = self.record_of(&opened) else { continue };
             opened.shut_out_where_taken_over(&record);
             let now = opened.volume.takes_writes_in();
@@ -187,6 +216,7 @@ impl HostExports {
 
     /// It was given back, or somebody else was there before.
     pub(crate) fn gave_back(&self, volume: VolumeId) {
+        self.0.written.borrow_mut().remove(&volume);
         self.0.given.borrow_mut().remove(&volume);
     }
 
@@ -245,6 +275,8 @@ impl HostExports {
                     name: name.to_owned(),
                     volume,
                     clients: Rc::default(),
+                    writers: Cell::default(),
+                    shut_outs: Cell::default(),
                     inner: Rc::downgrade(&self.0),
                     wrote_in: Cell::default(),
                     refused: Cell::default(),
@@ -255,7 +287,8 @@ impl HostExports {
         };
         opened.clients.set(opened.clients.get() + 1);
         let client = VolumeClient::new(&opened.volume);
-        Ok(Attached { client, counted: Rc::new(Counted(opened)) })
+        let counted = Rc::new(Counted { opened, wrote: Cell::default() });
+        Ok(Attached { client, counted })
     }
 }
 
@@ -280,13 +313,40 @@ impl nbd::Exports for HostExports {
 }
 
 /// One of the clients of a volume, while it is there.
-struct Counted(Rc<Opened>);
+struct Counted {
+    opened: Rc<Opened>,
+    /// Set once it wrote: how often clients had been shut out before, and in which epoch.
+    wrote: Cell<Option<(u64, WriterEpoch)>>,
+}
+
+impl Counted {
+    fn note_write(&self) {
+        let opened = &self.opened;
+        let epoch = opened.volume.takes_writes_in().unwrap_or_default();
+        let (before, now) = (self.wrote.get(), (opened.shut_outs.get(), epoch));
+        if before == Some(now) {
+            return; // as nearly always
+        }
+        self.wrote.set(Some(now));
+        if before.is_none_or(|(shut_outs, _)| shut_outs != now.0) {
+            opened.writers.update(|writers| writers + 1);
+        }
+        if let Some(inner) = opened.inner.upgrade() {
+            inner.written.borrow_mut().insert(opened.volume.id(), epoch);
+        }
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.clients.set(self.0.clients.get() - 1);
-        if let Some(inner) = self.0.inner.upgrade()
-            && self.0.clients.get() == 0
+        let opened = &self.opened;
+        opened.clients.update(|clients| clients - 1);
+        if self.wrote.get().is_none_or(|(shut_outs, _)| shut_outs != opened.shut_outs.get()) {
+            return;
+        }
+        opened.writers.update(|writers| writers - 1);
+        if let Some(inner) = opened.inner.upgrade()
+            && opened.writers.get() == 0
         {
             inner.left.update(|left| left + 1);
             inner.moved.notify();
@@ -302,13 +362,17 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// What became of a write, which is told of where this host may not write.
+    /// What became of a write: who wrote counts as a writer, and where this host may not write that
+    /// is told of.
     fn written(&self, done: Result<(), VolumeError>) -> Result<(), VolumeError> {
-        let opened = &self.counted.0;
-        if done == Err(VolumeError::NotWriter)
-            && let Some(inner) = opened.inner.upgrade()
-        {
-            HostExports(inner).tell_refused(opened);
+        let opened = &self.counted.opened;
+        match done {
+            Ok(()) => self.counted.note_write(),
+            Err(VolumeError::NotWriter) => {
+                let inner = opened.inner.upgrade();
+                inner.inspect(|inner| HostExports(Rc::clone(inner)).tell_refused(opened));
+            }
+            Err(_) => {}
         }
         done
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One writing host at a time, for the volumes that ask for it (rules 54 to 57).
 //!
-//! A client's first write makes its host the writer, and the host gives that back when its last
-//! client has left. Each change of the writer gives the volume another epoch. Owners bring it into
-//! the records of their objects; where nobody owns an object, the writer's host does. That host
-//! takes writes once all records have the epoch.
+//! A client's first write makes its host the writer, and the host gives that back when the last
+//! client that wrote has left. Each change of the writer gives the volume another epoch. Owners
+//! bring it into the records of their objects; where nobody owns an object, the writer's host does.
+//! That host takes writes once all records have the epoch.
 
 use crate::cluster::view::View;
 use crate::exports::HostExports;
@@ -24,7 +24,7 @@ use tracing::{info, warn};
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Time until the next look where something is left to do and nothing changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// How long a host that an operator named waits for its first client before it gives that back.
+/// How long a host that an operator named waits for a client before it gives that back.
 const CLIENT_WAIT: Duration = Duration::from_secs(60);
 /// Volumes that something is done for at a time.
 const VOLUMES_AT_ONCE: usize = 32;
@@ -52,7 +52,7 @@ struct Known {
     settled: Map<VolumeId, WriterEpoch>,
     /// Volumes of which this host is the writer.
     named: Map<VolumeId, Named>,
-    /// The turn of the view at the last look, and how many last clients had left.
+    /// The turn of the view at the last look, and how often the last client that wrote had left.
     turn: (u64, u64),
     /// Something is left to do.
     is_again: bool,
@@ -63,15 +63,13 @@ struct Known {
 struct Named {
     epoch: WriterEpoch,
     since: Instant,
-    /// A client was here since.
-    had_client: bool,
 }
 
 /// What is to be done for a volume.
 enum Work {
     /// A client here wants to write: this host becomes the writer.
     Take,
-    /// The last client here has left.
+    /// The last client here that wrote has left.
     GiveBack,
     /// Objects get the volume's epoch.
     BringIn(Vec<(ObjectId, Part)>),
@@ -93,7 +91,6 @@ impl WriterCare {
         let (mut known, tasks) = (Known::default(), TaskSet::default());
         loop {
             let (changed, moved) = (self.view.changed().wait(), self.exports.moved().wait());
-            self.exports.let_write(self.me);
             for (volume, work) in self.look(&mut known) {
                 if busy.borrow().len() >= VOLUMES_AT_ONCE || !busy.borrow_mut().insert(volume.id) {
                     known.is_again = true;
@@ -111,13 +108,15 @@ impl WriterCare {
         }
     }
 
-    /// What is to be done now. Volumes through which any host ever wrote are not looked at.
+    /// What is to be done now, where anything may have changed. Volumes that never had a writer are
+    /// left alone.
     fn look(&self, known: &mut Known) -> Vec<(VolumeRecord, Work)> {
         let turn = (self.view.turn(), self.exports.left());
         if known.turn == turn && !known.is_again && !self.exports.is_write_waiting() {
             return Vec::new();
         }
         (known.turn, known.is_again) = (turn, false);
+        self.exports.let_write(self.me);
         let settled = std::mem::take(&mut known.settled);
         let named = std::mem::take(&mut known.named);
         let does_rest = self.view.first_alive() == Some(self.me.host);
@@ -152,9 +151,7 @@ impl WriterCare {
     fn named(&self, volume: &VolumeRecord, before: Option<Named>) -> Named {
         let (epoch, now) = (volume.writing.epoch, self.env.now());
         let before = before.filter(|named| named.epoch == epoch);
-        let named = before.unwrap_or(Named { epoch, since: now, had_client: false });
-        let has_client = self.exports.clients(volume.id) > 0;
-        Named { had_client: named.had_client || has_client, ..named }
+        before.unwrap_or(Named { epoch, since: now })
     }
 
     /// What the clients of this host ask for.
@@ -164,11 +161,16 @@ impl WriterCare {
             return None;
         }
         if let Some(named) = known.named.get(&volume.id) {
-            if self.exports.clients(volume.id) > 0 {
+            let is_written = self.exports.written_in(volume.id) == Some(named.epoch);
+            let clients = match is_written {
+                true => self.exports.writers(volume.id),
+                false => self.exports.clients(volume.id),
+            };
+            if clients > 0 {
                 return None;
             }
             let waited = self.env.now().since(named.since);
-            let is_over = named.had_client || waited >= CLIENT_WAIT;
+            let is_over = is_written || waited >= CLIENT_WAIT;
             known.is_again |= !is_over;
             return is_over.then_some(Work::GiveBack);
         }

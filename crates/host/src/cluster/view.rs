@@ -7,7 +7,7 @@ use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId, Write
 use directory::{
     AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord, Level,
     MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
-    RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord,
+    RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord, Writing,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -443,6 +443,12 @@ impl View {
     pub fn volume_of_id(&self, id: VolumeId) -> Option<VolumeRecord> {
         let volumes = self.0.volumes.0.borrow();
         volumes.values().find(|(record, _)| record.id == id).map(|(record, _)| record.clone())
+    }
+
+    /// Who writes to a volume, if it has this name.
+    pub fn writing(&self, name: &str, id: VolumeId) -> Option<Writing> {
+        let volumes = self.0.volumes.0.borrow();
+        volumes.get(name).filter(|(record, _)| record.id == id).map(|(record, _)| record.writing)
     }
 
     /// The writer's epoch of an object, and who serves it.

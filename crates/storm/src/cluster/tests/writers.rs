@@ -116,6 +116,22 @@ fn a_write_that_waits_goes_on_when_the_writer_leaves() {
 }
 
 #[test]
+fn who_only_reads_keeps_no_volume_from_others() {
+    let cluster = start_with_one(249);
+    let (a, reader, c) = (cluster.attach(0), cluster.attach(0), cluster.attach(2));
+    assert_eq!(cluster.write_first(0, &a, 1), Ok(()));
+    assert_eq!(cluster.first(0, &reader), 1);
+    drop(a);
+    assert_eq!(cluster.write_first(2, &c, 2), Ok(()), "a backup goes on reading elsewhere");
+    assert_eq!(cluster.writer().host.as_deref(), Some("host3"));
+    assert_eq!(cluster.first(0, &reader), 2);
+    // It is not shut out: it waits for its turn as any other.
+    assert_eq!(cluster.write_first(0, &reader, 3), Err(VolumeError::NotWriter));
+    drop(c);
+    assert_eq!(cluster.write_first(0, &reader, 4), Ok(()));
+}
+
+#[test]
 fn whose_run_is_over_is_no_writer_any_more() {
     let cluster = start_with_one(243);
     let a = cluster.attach(0);
