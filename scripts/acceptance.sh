@@ -493,6 +493,7 @@ step "a volume of many objects fits a screen" large_volume
 step "a striped volume" striped
 step "a reserve is changed, on all hosts or on none" change_reserve
 step "a volume keeps to its limits" limited
+step "one host writes at a time, and another takes over" one_writer
 step "a full disk is refused" full_disk
 step "data survives down and up" comes_back
 step "gabion disk inspect" inspect_devices

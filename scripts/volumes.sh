@@ -194,3 +194,41 @@ P
   gabion volume delete slow --now --yes
   gabion policy delete slow
 }
+
+# Clients of one host at a time write; another host takes over, and whoever was there is shut out.
+one_writer() {
+  local bad=0
+  written_by() { test "$(gabion volume show lone --output json | field "it['writer'].get('host')")" = "$1"; }
+  gabion volume create lone --size 64MiB
+  written_by None
+  # A machine that goes on where it is, for as long as its input is open.
+  mkfifo "$area/orders"
+  qemu-io -f raw "$(uri lone 0)" <"$area/orders" >"$area/machine.log" 2>&1 &
+  local machine=$!
+  background="$background $machine"
+  exec 7>"$area/orders"
+  echo "write -P 0x61 0 4k" >&7
+  await 20 written_by host1
+  # Anybody reads. Whoever writes elsewhere waits.
+  qemu-io -f raw -c "read -P 0x61 0 4k" "$(uri lone 1)" | not_failed
+  refused 1 volume takeover lone --host nobody
+  gabion volume takeover lone --host host2 | tee "$area/said"
+  grep -x "host2 writes to volume lone from now on" "$area/said"
+  qemu-io -f raw -c "write -P 0x62 0 4k" -c "read -P 0x62 0 4k" "$(uri lone 1)" | not_failed
+  await 20 written_by None
+  # Nobody writes now, and the old machine may not all the same. Who comes anew may.
+  echo "write -P 0x63 0 4k" >&7
+  echo "read -P 0x62 0 4k" >&7
+  exec 7>&-
+  wait "$machine" || true
+  cat "$area/machine.log"
+  grep -q "write failed: Operation not permitted" "$area/machine.log"
+  not grep -q "Pattern verification failed" "$area/machine.log"
+  qemu-io -f raw -c "read -P 0x62 0 4k" -c "write -P 0x64 0 4k" "$(uri lone 0)" | not_failed
+  gabion volume change lone --writers any | grep -x "writers: any host"
+  refused 1 volume takeover lone --host host1
+  refused 2 volume change lone --writers two
+  refused 2 volume takeover lone
+  gabion volume delete lone --now --yes
+  test "$bad" = 0
+}
