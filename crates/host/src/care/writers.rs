@@ -22,6 +22,8 @@ use tracing::{info, warn};
 
 /// Least time between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// The same while a client's write waits.
+const LOOK_SOON: Duration = Duration::from_millis(2);
 /// Time until the next look where something is left to do and nothing changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// How long a host that an operator named waits for a client before it gives that back.
@@ -104,7 +106,8 @@ impl WriterCare {
             }
             let again = self.env.sleep(LOOK_AGAIN);
             select(select(changed, moved), again).await;
-            self.env.sleep(LOOK_PAUSE).await;
+            let is_soon = self.exports.is_write_waiting();
+            self.env.sleep(if is_soon { LOOK_SOON } else { LOOK_PAUSE }).await;
         }
     }
 
