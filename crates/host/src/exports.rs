@@ -46,8 +46,6 @@ struct Opened {
     clients: Rc<Cell<u64>>,
     /// Those of them that wrote, but for those that were shut out.
     writers: Cell<u64>,
-    /// How often all that there were were shut out.
-    shut_outs: Cell<u64>,
     inner: Weak<ExportsInner>,
     /// In which epoch this host was its one writer when that was last looked at.
     wrote_in: Cell<Option<WriterEpoch>>,
@@ -88,7 +86,6 @@ impl Opened {
                  they connect again"
             );
             self.volume.shut_out();
-            self.shut_outs.update(|count| count + 1);
             self.writers.set(0);
         }
     }
@@ -276,7 +273,6 @@ impl HostExports {
                     volume,
                     clients: Rc::default(),
                     writers: Cell::default(),
-                    shut_outs: Cell::default(),
                     inner: Rc::downgrade(&self.0),
                     wrote_in: Cell::default(),
                     refused: Cell::default(),
@@ -287,8 +283,7 @@ impl HostExports {
         };
         opened.clients.set(opened.clients.get() + 1);
         let client = VolumeClient::new(&opened.volume);
-        let counted = Rc::new(Counted { opened, wrote: Cell::default() });
-        Ok(Attached { client, counted })
+        Ok(Attached(Rc::new(Counted { opened, client, wrote: Cell::default() })))
     }
 }
 
@@ -315,20 +310,21 @@ impl nbd::Exports for HostExports {
 /// One of the clients of a volume, while it is there.
 struct Counted {
     opened: Rc<Opened>,
-    /// Set once it wrote: how often clients had been shut out before, and in which epoch.
-    wrote: Cell<Option<(u64, WriterEpoch)>>,
+    client: VolumeClient,
+    /// Set once it wrote: in which epoch it did last.
+    wrote: Cell<Option<WriterEpoch>>,
 }
 
 impl Counted {
     fn note_write(&self) {
         let opened = &self.opened;
         let epoch = opened.volume.takes_writes_in().unwrap_or_default();
-        let (before, now) = (self.wrote.get(), (opened.shut_outs.get(), epoch));
-        if before == Some(now) {
+        let before = self.wrote.get();
+        if before == Some(epoch) || self.client.is_shut_out() {
             return; // as nearly always
         }
-        self.wrote.set(Some(now));
-        if before.is_none_or(|(shut_outs, _)| shut_outs != now.0) {
+        self.wrote.set(Some(epoch));
+        if before.is_none() {
             opened.writers.update(|writers| writers + 1);
         }
         if let Some(inner) = opened.inner.upgrade() {
@@ -341,7 +337,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let opened = &self.opened;
         opened.clients.update(|clients| clients - 1);
-        if self.wrote.get().is_none_or(|(shut_outs, _)| shut_outs != opened.shut_outs.get()) {
+        if self.wrote.get().is_none() || self.client.is_shut_out() {
             return;
         }
         opened.writers.update(|writers| writers - 1);
@@ -356,18 +352,15 @@ impl Drop for Counted {
 
 /// A volume as one client uses it.
 #[derive(Clone)]
-pub struct Attached {
-    client: VolumeClient,
-    counted: Rc<Counted>,
-}
+pub struct Attached(Rc<Counted>);
 
 impl Attached {
     /// What became of a write: who wrote counts as a writer, and where this host may not write that
     /// is told of.
     fn written(&self, done: Result<(), VolumeError>) -> Result<(), VolumeError> {
-        let opened = &self.counted.opened;
+        let opened = &self.0.opened;
         match done {
-            Ok(()) => self.counted.note_write(),
+            Ok(()) => self.0.note_write(),
             Err(VolumeError::NotWriter) => {
                 let inner = opened.inner.upgrade();
                 inner.inspect(|inner| HostExports(Rc::clone(inner)).tell_refused(opened));
@@ -380,30 +373,30 @@ impl Attached {
 
 impl Device for Attached {
     fn size(&self) -> u64 {
-        self.client.size()
+        self.0.client.size()
     }
 
     async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
-        self.client.read(offset, bytes).await
+        self.0.client.read(offset, bytes).await
     }
 
     async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
-        self.written(self.client.write(offset, payload).await)
+        self.written(self.0.client.write(offset, payload).await)
     }
 
     async fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.written(self.client.write_zeroes(offset, bytes).await)
+        self.written(self.0.client.write_zeroes(offset, bytes).await)
     }
 
     async fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.written(self.client.discard(offset, bytes).await)
+        self.written(self.0.client.discard(offset, bytes).await)
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        self.client.flush().await
+        self.0.client.flush().await
     }
 
     async fn extents(&self, offset: u64, bytes: u64) -> Result<Vec<Extent>, VolumeError> {
-        self.client.extents(offset, bytes).await
+        self.0.client.extents(offset, bytes).await
     }
 }

@@ -22,6 +22,12 @@ impl VolumeClient {
     pub fn new(volume: &Volume) -> Self {
         Self { volume: volume.clone(), joined: volume.join() }
     }
+
+    /// Whether another host took the volume over while it was here.
+    #[must_use]
+    pub fn is_shut_out(&self) -> bool {
+        self.joined < self.volume.join()
+    }
 }
 
 impl Device for VolumeClient {

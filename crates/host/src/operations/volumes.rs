@@ -29,6 +29,8 @@ use std::time::Duration;
 pub(super) const DECIDE_MAX: Duration = Duration::from_secs(15);
 /// Longest time until a changed record is decided: the command line waits for 30 s in all.
 const CHANGE_MAX: Duration = Duration::from_secs(10);
+/// Longest wait until this host's view has what was recorded.
+const SEEN_MAX: Duration = Duration::from_secs(2);
 /// Time between attempts.
 const RETRY: Duration = Duration::from_millis(300);
 
@@ -148,13 +150,21 @@ impl Operations {
 
     /// Waits a moment until something is so in this host's view.
     pub(super) async fn until(&self, is_so: impl Fn() -> bool) {
-        for _ in 0..100 {
-            if is_so() {
-                break;
+        self.until_within(SEEN_MAX, is_so).await;
+    }
+
+    /// Waits until something is so in this host's view, but not for longer than `most`. Returns
+    /// whether it is.
+    pub(super) async fn until_within(&self, most: Duration, is_so: impl Fn() -> bool) -> bool {
+        let until = self.env.now() + most;
+        while !is_so() {
+            if self.env.now() >= until {
+                return false;
             }
             let changed = self.view.changed().wait();
             env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
         }
+        true
     }
 }
 

@@ -11,8 +11,6 @@ use std::time::Duration;
 
 /// Longest wait until a take-over is done; the command line waits for 30 s in all.
 const DONE_MAX: Duration = Duration::from_secs(15);
-/// Least time between two looks whether it is.
-const LOOK: Duration = Duration::from_millis(50);
 
 impl Operations {
     /// Says through how many hosts a volume is written from now on, while it is in use. The next
@@ -34,25 +32,19 @@ impl Operations {
         let writing = writing.ok_or_else(|| no_more_epochs(name))?;
         let record = VolumeRecord { writing, ..volume.clone() };
         self.put_changed(&volume, &record, revision).await?;
-        self.is_done(&record).await;
+        self.until_done(&record).await;
         self.until_seen(&record, |now| now.writing.epoch >= writing.epoch).await;
         Ok(self.report(&record))
     }
 
     /// Waits until no write of an epoch before that of `record` takes effect any more. Returns
     /// whether that is so: it may take longer than an operator waits.
-    async fn is_done(&self, record: &VolumeRecord) -> bool {
-        let until = self.env.now() + DONE_MAX;
+    async fn until_done(&self, record: &VolumeRecord) -> bool {
         if self.objects.tells_before_done() {
             return true;
         }
-        while !self.view.is_written_in(record, record.writing.epoch) {
-            if self.env.now() >= until {
-                return false;
-            }
-            env::select(self.view.changed().wait(), self.env.sleep(LOOK)).await;
-        }
-        true
+        let is_done = || self.view.is_written_in(record, record.writing.epoch);
+        self.until_within(DONE_MAX, is_done).await
     }
 
     /// Makes a host the writer of a volume, whatever the one of before does, and waits until no
@@ -74,7 +66,7 @@ impl Operations {
         let writing = writing.ok_or_else(|| no_more_epochs(name))?;
         let record = VolumeRecord { writing, ..volume.clone() };
         self.put_changed(&volume, &record, revision).await?;
-        if !self.is_done(&record).await {
+        if !self.until_done(&record).await {
             return Err(self.not_done(&record));
         }
         self.until_seen(&record, |now| now.writing.epoch >= writing.epoch).await;
