@@ -12,8 +12,10 @@ alone: another cluster on the same machine is left in peace.
     cluster.py field EXPRESSION           standard input as JSON `it`, e.g. it['nbd'][0]
 """
 import atexit
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,6 +179,20 @@ class Cluster:
                 seen = str(error)
             time.sleep(0.1)
         raise Failure(f"volume {volume} is not {health} after {seconds} s: {seen}")
+
+
+@contextlib.contextmanager
+def in_fresh_folder(parent, name, gabion):
+    """A cluster that is not up yet, and the new folder with its data; both are gone afterwards."""
+    folder = os.path.join(os.path.abspath(parent), name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    cluster = Cluster(gabion, os.path.join(folder, "cluster"))
+    try:
+        yield cluster, folder
+    finally:
+        cluster.down()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(arguments):

@@ -10,12 +10,11 @@ part again.
 """
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import time
 
-from cluster import Cluster, Failure
+from cluster import Failure, in_fresh_folder
 from measure import TARGET, fio, fio_job, say, version
 
 MIB = 1 << 20
@@ -141,15 +140,8 @@ def measure(cluster, folder, given):
 
 def main(words):
     given = arguments_of(words)
-    folder = os.path.join(os.path.abspath(given.dir), "lost-host")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    cluster = Cluster(given.gabion, os.path.join(folder, "cluster"))
-    try:
+    with in_fresh_folder(given.dir, "lost-host", given.gabion) as (cluster, folder):
         measure(cluster, folder, given)
-    finally:
-        cluster.down()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

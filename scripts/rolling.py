@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from cluster import Cluster, Failure
+from cluster import Failure, in_fresh_folder
 from measure import TARGET, fio, fio_job, fio_result, say, version
 
 WHOLE_SECONDS_MAX = 120
@@ -139,19 +139,11 @@ def measure(cluster, folder, given):
 
 def main(words):
     given = arguments_of(words)
-    folder = os.path.join(os.path.abspath(given.dir), "rolling")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    program = given.gabion
-    if given.older:
-        program = os.path.join(folder, "gabion")
-        put_in_place(given.older, program)
-    cluster = Cluster(program, os.path.join(folder, "cluster"))
-    try:
+    with in_fresh_folder(given.dir, "rolling", given.gabion) as (cluster, folder):
+        if given.older:
+            cluster.gabion = os.path.join(folder, "gabion")
+            put_in_place(given.older, cluster.gabion)
         measure(cluster, folder, given)
-    finally:
-        cluster.down()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ used and once where each of its parts has an owner. Times are those of whole com
 """
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 
-from cluster import Cluster, Failure
+from cluster import Failure, in_fresh_folder
 from measure import TARGET, say, version
 
 PART = 255 << 30
@@ -87,15 +86,8 @@ def measure(cluster, given):
 
 def main(words):
     given = arguments_of(words)
-    folder = os.path.join(os.path.abspath(given.dir), "takeover")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    cluster = Cluster(given.gabion, os.path.join(folder, "cluster"))
-    try:
+    with in_fresh_folder(given.dir, "takeover", given.gabion) as (cluster, _):
         measure(cluster, given)
-    finally:
-        cluster.down()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
