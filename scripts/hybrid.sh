@@ -37,8 +37,8 @@ kinds() {
   gabion volume create cold --size 256MiB
 }
 chosen_copies() {
-  fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 --size="${DATA_MIB}M" --verify=crc32c \
-    --do_verify=0 >/dev/null
+  fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 \
+    --size="${DATA_MIB}M" --verify=crc32c --do_verify=0 >/dev/null
   until_true is_drained
   read_random 1; read_random 2
   local used; used=$(caches "[c['used_bytes'] >> 20 for c in it]")
@@ -58,8 +58,8 @@ warm_start() {
   [ "$(caches "min(c['hits'] / max(1, c['hits'] + c['misses']) for c in it) > 0.8")" = True ]
 }
 right() {
-  fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 --size="${DATA_MIB}M" --verify=crc32c \
-    --verify_only
+  fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 \
+    --size="${DATA_MIB}M" --verify=crc32c --verify_only
 }
 
 step "what fits where" kinds

@@ -253,6 +253,8 @@ crate::named! {
         SpareForced = "spare-forced",
         /// One got another name.
         SpareRenamed = "spare-renamed",
+        /// All of one is kept on one host, from a command on.
+        SpareKept = "spare-kept",
         /// One was deleted and brought back.
         SpareBroughtBack = "spare-brought-back",
         /// What was to be done to one had no answer that says whether it was done.

@@ -534,9 +534,13 @@ mod tests {
                 force: false,
                 connections,
                 writers: None,
+                on: None,
+                anywhere: false,
             })) => (name, reserve, ftt, connections),
             other => panic!("{other:?}"),
         };
+        assert!(change("db --on host2").is_ok() && change("db --anywhere").is_ok());
+        assert!(change("db --on host2 --anywhere").is_err(), "one of the two");
         assert_eq!(said("db --reserve 40"), ("db".to_owned(), Some(40), None, None));
         assert_eq!(said("db --ftt 2"), ("db".to_owned(), None, Some(2), None));
         let exclusive = Some(host::Connections::Exclusive);

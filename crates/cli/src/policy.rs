@@ -8,7 +8,7 @@ use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
-use host::{IoLimits, RepairDelay};
+use host::{Affinity, IoLimits, RepairDelay};
 use operator::{Command, EffectReport, PolicyCheckReport, PolicyEditReport, PolicyReport};
 use std::path::Path;
 use std::time::Duration;
@@ -175,10 +175,7 @@ fn policy_table(policies: &[PolicyReport]) {
         vec![
             policy.name.clone(),
             policy.version.to_string(),
-            match policy.force {
-                true => format!("{}, forced", policy.ftt),
-                false => policy.ftt.to_string(),
-            },
+            redundancy(policy),
             match policy.reserve_percent {
                 0 => "-".to_owned(),
                 percent => format!("{percent} %"),
@@ -192,6 +189,15 @@ fn policy_table(policies: &[PolicyReport]) {
     let heading =
         ["policy", "version", "ftt", "reserve", "stripes", "repair delay", "limits", "volumes"];
     output::table(&heading, rows.collect());
+}
+
+/// Failures to tolerate, and what else is said of copies.
+fn redundancy(policy: &PolicyReport) -> String {
+    let is_kept = policy.affinity == Affinity::Host;
+    let words = [(is_kept, "on one host"), (policy.force, "forced")];
+    let words = words.into_iter().filter(|(is_so, _)| *is_so).map(|(_, word)| word.to_owned());
+    let all: Vec<String> = std::iter::once(policy.ftt.to_string()).chain(words).collect();
+    all.join(", ")
 }
 
 /// Limits for people; `None`: there are none.

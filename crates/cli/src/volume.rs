@@ -45,9 +45,11 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
         VolumeCommand::Explain { name } => explain(cli, name),
-        VolumeCommand::Change { name, reserve, ftt, force, connections, writers } => {
+        VolumeCommand::Change { name, reserve, ftt, force, connections, writers, on, anywhere } => {
             let sizes = (*reserve, ftt.map(|ftt| (ftt, *force)));
-            change(cli, name, sizes, (*connections, *writers))
+            let is_home = *anywhere || on.is_some();
+            let keep = || Command::VolumeKeep { name: name.clone(), host: on.clone() };
+            change(cli, name, sizes, (*connections, *writers), is_home.then(keep))
         }
         VolumeCommand::TakeOver { name, host } => take_over(cli, name, host),
         VolumeCommand::Grow { name, size, by } => grow(cli, name, (*size, *by)),
@@ -203,6 +205,7 @@ fn change(
     name: &str,
     (reserve, ftt): (Option<u8>, Option<(u8, bool)>),
     (connections, writers): (Option<Connections>, Option<Writers>),
+    home: Option<Command>,
 ) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
     let checked = ftt.map_or(Ok(()), |(ftt, _)| placement::check_ftt(ftt));
@@ -218,10 +221,12 @@ fn change(
     let redundancy =
         ftt.map(|(ftt, force)| Command::VolumeRedundancy { name: name.to_owned(), ftt, force });
     let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
+    let is_home = home.is_some();
     let followed: VolumeReport =
         client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;
     let mut volume: Option<VolumeReport> = None;
-    for command in redundancy.into_iter().chain(reserve).chain(connections).chain(writers) {
+    let sizes = redundancy.into_iter().chain(home).chain(reserve);
+    for command in sizes.chain(connections).chain(writers) {
         volume = Some(client::ask(&socket, &command)?);
     }
     let Some(volume) = volume else { return Ok(()) };
@@ -239,6 +244,10 @@ fn change(
                 volume.name
             );
         }
+        if is_home {
+            say_home(volume);
+            say_compliance(volume);
+        }
         if is_connections {
             say!("volume {} is {} from now on", volume.name, volume.connections.name());
         }
@@ -253,6 +262,13 @@ fn change(
             say!("not active now: {}; its copy there takes it when it returns", away.join(", "));
         }
     })
+}
+
+fn say_home(volume: &VolumeReport) {
+    match &volume.home {
+        Some(home) => say!("volume {} is kept on {}", volume.name, home.host),
+        None => say!("volume {} is kept wherever there is room", volume.name),
+    }
 }
 
 fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
@@ -280,6 +296,9 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
                 policy.version,
                 crate::policy::delay(policy.repair_delay)
             );
+        }
+        if let Some(home) = &volume.home {
+            say!("kept on: {}", home.host);
         }
         say_limits(volume);
         say_compliance(volume);

@@ -6,6 +6,7 @@
 //! kind; unknown fields, other formats and numbers not in canonical form are refused. `encode`
 //! panics on a record that breaks them: nothing may ever write such a record.
 
+mod affinity;
 mod connections;
 mod domains;
 mod error;
@@ -31,6 +32,8 @@ pub use keys::{
     parse_volume_key, policy_key, removed_key, settings_key, trash_name, volume_key,
 };
 
+use affinity::check_kept_on;
+pub use affinity::{Affinity, FORMAT_AFFINITY};
 pub use connections::Connections;
 pub use domains::{
     DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain,
@@ -216,6 +219,9 @@ pub struct VolumeRecord {
     pub reserve_percent: u8,
     /// Over how many objects what it gets is striped, 1 to [`STRIPE_WIDTH_MAX`]; 1: not at all.
     pub stripe_width: u8,
+    /// The host (not one of its shards) that all of it is kept on; only where it tolerates no
+    /// failure. `None`: wherever there is room.
+    pub kept_on: Option<String>,
     /// How many clients may use it through one host at the same time.
     pub connections: Connections,
     /// Through which hosts it is written.
@@ -483,6 +489,7 @@ impl VolumeRecord {
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
         check_width(self.stripe_width)?;
+        check_kept_on(self.kept_on.as_deref(), self.ftt)?;
         self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;
         self.writing.check()?;
         check_labels(&self.labels)?;

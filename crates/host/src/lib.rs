@@ -35,8 +35,9 @@ pub use cluster::register::{NewMember, RegisterError, cluster_kind, found, regis
 pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, HostConfig, MemoryConfig, SocketConfig, Tuning, group_spec};
 pub use directory::{
-    ClusterKind, Connections, DEFAULT_POLICY, IoLimits, LabelError, Labels, MaintenanceMode,
-    REPAIR_DELAY_MAX, RepairDelay, Writers, check_label_key, check_label_value, check_labels,
+    Affinity, ClusterKind, Connections, DEFAULT_POLICY, IoLimits, LabelError, Labels,
+    MaintenanceMode, REPAIR_DELAY_MAX, RepairDelay, Writers, check_label_key, check_label_value,
+    check_labels,
 };
 pub use exports::{Attached, HostExports};
 pub use node::{MachineMemory, Node, NodeOptions};

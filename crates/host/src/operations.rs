@@ -109,6 +109,7 @@ impl Operations {
             | Command::VolumeConnections { .. }
             | Command::VolumeWriters { .. }
             | Command::VolumeTakeOver { .. }
+            | Command::VolumeKeep { .. }
             | Command::VolumeLabel { .. }
             | Command::VolumeSetPolicy { .. }
             | Command::VolumeRename { .. }

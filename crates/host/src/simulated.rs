@@ -61,6 +61,7 @@ pub(crate) fn volume(id: VolumeId, name: &str, objects: &[ObjectRecord]) -> Volu
         ftt: 0,
         reserve_percent: 0,
         stripe_width: 1,
+        kept_on: None,
         connections: Connections::Shared,
         writing: Writing::default(),
         policy: None,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
-use directory::{Connections, Labels, MaintenanceMode, RepairDelay, Writers};
+use directory::{Affinity, Connections, Labels, MaintenanceMode, RepairDelay, Writers};
 use serde::{Deserialize, Serialize};
 
 /// What an operator may ask a host.
@@ -157,6 +157,13 @@ pub enum Command {
         /// Keys of those that it has no more. It must have them.
         #[serde(default)]
         remove: Vec<String>,
+    },
+    /// Keeps all of a volume on one host, while it is in use.
+    VolumeKeep {
+        /// Its name.
+        name: String,
+        /// The host. None: wherever there is room.
+        host: Option<String>,
     },
     /// Has a volume follow a policy, while it is in use.
     VolumeSetPolicy {
@@ -387,6 +394,10 @@ pub struct NewVolume {
     /// Through how many hosts it is written; none given: one, where the cluster has the level.
     #[serde(default)]
     pub writers: Option<Writers>,
+    /// The host that all of it is kept on. None given: by its policy the host that is asked, else
+    /// wherever there is room.
+    #[serde(default)]
+    pub on: Option<String>,
 }
 
 impl NewVolume {
@@ -402,6 +413,7 @@ impl NewVolume {
             force: false,
             labels: Labels::new(),
             writers: None,
+            on: None,
         }
     }
 }
@@ -441,6 +453,9 @@ pub struct PolicyRules {
     /// Over how many parts volumes are striped.
     #[serde(default)]
     pub stripe_width: Option<u8>,
+    /// Whether volumes are kept on one host.
+    #[serde(default)]
+    pub affinity: Option<Affinity>,
     /// Whether volumes are made also where there is no place for all of their copies.
     #[serde(default)]
     pub force: Option<bool>,

@@ -176,6 +176,7 @@ pub(crate) mod tests {
             ftt: 1,
             reserve_percent: 0,
             stripe_width: 1,
+            home: None,
             otherwise_striped_bytes: 0,
             connections: directory::Connections::Shared,
             writer: crate::report::WriterReport::default(),

@@ -281,6 +281,9 @@ pub struct VolumeReport {
     /// Over how many parts what it gets is striped; 1: not at all.
     #[serde(default = "crate::command::one")]
     pub stripe_width: u8,
+    /// The host that all of it is kept on; none: it is kept wherever there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<HomeReport>,
     /// How much of it is not striped so, for it was made before.
     #[serde(default)]
     pub otherwise_striped_bytes: u64,
@@ -330,6 +333,19 @@ pub struct VolumeReport {
     /// What its creator should know; said once, when it is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// The host that all of a volume is kept on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HomeReport {
+    /// Its name.
+    pub host: String,
+    /// Parts of the volume that are on other hosts.
+    #[serde(default)]
+    pub elsewhere: u64,
+    /// Why these do not move there now; none: they move, or there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_moved: Option<String>,
 }
 
 /// Who writes to a volume.

@@ -495,6 +495,12 @@ impl Cluster {
         Some(Asking { reply, _task: task })
     }
 
+    /// What operators call the host of each shard.
+    #[must_use]
+    pub fn host_names(&self) -> Vec<String> {
+        (0..self.machines.len()).map(|index| self.plan.host_of(index)).collect()
+    }
+
     /// How often a host was started.
     #[must_use]
     pub fn boots(&self, index: usize) -> u64 {

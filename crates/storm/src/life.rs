@@ -11,6 +11,7 @@ mod history;
 
 use crate::cluster::{Asking, Cluster};
 use crate::plan::WRITERS_FROM;
+use crate::plan::growth::AFFINITY_FROM;
 use crate::releases;
 use base::{Instant, Map, Rng};
 pub(crate) use choice::SpareDeed;
@@ -66,6 +67,8 @@ pub(crate) struct Life {
     pub(crate) rng: Rng,
     /// Whether one host at a time may write to them.
     pub(crate) may_have_one: bool,
+    /// Whether those of one copy may be kept on one host.
+    pub(crate) may_be_kept: bool,
     /// Whether this round has any.
     pub(crate) is_on: bool,
     /// Whether there may be something of one.
@@ -88,6 +91,7 @@ impl Life {
         Self {
             rng: Rng::stream(seed, STREAM),
             may_have_one: seed >= WRITERS_FROM && !releases::are_mixed(seed),
+            may_be_kept: seed >= AFFINITY_FROM && !releases::are_mixed(seed),
             is_on: false,
             is_begun: false,
             number: 1,
@@ -118,7 +122,7 @@ impl Life {
             return;
         }
         self.look(cluster, None);
-        let Some(deed) = self.choose(object_bytes) else { return };
+        let Some(deed) = self.choose(object_bytes, &cluster.host_names()) else { return };
         let up: Vec<usize> =
             (0..cluster.machines.len()).filter(|index| cluster.node(*index).is_some()).collect();
         let Some(host) = choice::any_of(&mut self.rng, &up).copied() else { return };
@@ -246,6 +250,7 @@ fn count(cluster: &Cluster, command: &Command, found: &[VolumeRecord]) {
             base::Probe::SpareMade
         }
         Command::VolumeRename { .. } => base::Probe::SpareRenamed,
+        Command::VolumeKeep { host: Some(_), .. } => base::Probe::SpareKept,
         Command::VolumeUndelete { .. } => base::Probe::SpareBroughtBack,
         _ => return,
     };

@@ -13,7 +13,7 @@ use crate::plan::Round;
 use crate::plan::growth::LIFE_FROM;
 use crate::story::Story;
 use crate::{mirrors, rest};
-use base::{ComponentId, ObjectId, Set, VolumeId};
+use base::{ComponentId, HostId, ObjectId, Set, VolumeId};
 use directory::{
     ComponentState, DELETED_PREFIX, OBJECT_PREFIX, ObjectRecord, VOLUME_PREFIX, VolumeRecord,
 };
@@ -148,16 +148,30 @@ impl SeedRun {
             // Some were made while more could be apart than now: those stay.
             let copies = usize::from(volume.ftt) + 1;
             let wanted = copies.min(places)..=copies;
+            let home = self.home_of(volume);
             let objects = volume.objects.iter().map(|id| self.cluster.records.of_id(*id));
             objects.into_iter().all(|object| {
                 object.is_some_and(|object| {
                     let mut components = object.components.iter();
+                    let is_at_home = |at: HostId| home.as_ref().is_none_or(|h| h.contains(&at));
                     object.removed.is_empty()
                         && wanted.contains(&components.len())
-                        && components.all(|c| c.state == ComponentState::Active)
+                        && components
+                            .all(|c| c.state == ComponentState::Active && is_at_home(c.host))
                 })
             })
         })
+    }
+
+    /// The shards of the host that a volume is kept on, where it is in the cluster.
+    fn home_of(&self, volume: &VolumeRecord) -> Option<Vec<HostId>> {
+        let name = volume.kept_on.as_ref()?;
+        let machines = self.cluster.machines.iter().enumerate();
+        let members = machines.filter(|(index, _)| {
+            self.plan.host_of(*index) == *name && self.cluster.node(*index).is_some()
+        });
+        let home: Vec<HostId> = members.map(|(_, machine)| HostId(machine.number)).collect();
+        (!home.is_empty()).then_some(home)
     }
 
     /// Whether a volume is a spare one that is to have more copies than can be apart: it is never
@@ -281,6 +295,7 @@ fn is_reported(record: &VolumeRecord, report: &VolumeReport) -> bool {
     report.name == record.name
         && report.size_bytes == record.size_bytes
         && report.labels == record.labels
+        && report.home.as_ref().map(|home| &home.host) == record.kept_on.as_ref()
         && (report.ftt, report.reserve_percent) == (record.ftt, record.reserve_percent)
 }
 

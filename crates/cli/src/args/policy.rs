@@ -4,7 +4,7 @@
 use super::repair::{self, Switch};
 use base::parse_size;
 use clap::{Args, Subcommand};
-use host::RepairDelay;
+use host::{Affinity, RepairDelay};
 use operator::{PolicyRules, RateLimit};
 
 #[derive(Debug, Subcommand)]
@@ -14,6 +14,7 @@ pub enum PolicyCommand {
   gabion policy create gold --ftt 2 --reserve 100
   gabion policy create wide --stripe-width 4      load on one volume is spread over more devices
   gabion policy create gold --ftt 2 --force on    also before there are hosts for three copies
+  gabion policy create scratch --ftt 0 --affinity host   each volume stays on one host
   gabion policy create batch --ftt 0 --repair-delay never --iops 2000 --bandwidth 50MiB
 Then: gabion volume create db --size 50GiB --policy gold, or gabion volume set-policy db gold")]
     Create {
@@ -79,6 +80,10 @@ pub struct RulesArgs {
     /// groups as far as there are any. Volumes that are there keep what they have
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=12), value_name = "N")]
     pub stripe_width: Option<u8>,
+    /// Whether all of a volume is kept on one host, which nothing but 'gabion volume change --on'
+    /// moves it from: host (only with --ftt 0), or none
+    #[arg(long, value_parser = affinity, value_name = "host|none")]
+    pub affinity: Option<Affinity>,
     /// Whether volumes are made, and get this policy, also where there is no place for all of their
     /// copies; the others are made as soon as there is one
     #[arg(long, value_enum)]
@@ -99,17 +104,24 @@ pub struct RulesArgs {
 impl RulesArgs {
     /// As a host is told.
     pub fn rules(self) -> PolicyRules {
-        let Self { ftt, reserve, stripe_width, force, repair_delay, iops, bandwidth } = self;
+        let Self { ftt, reserve, stripe_width, affinity, force, repair_delay, iops, bandwidth } =
+            self;
         PolicyRules {
             ftt,
             reserve_percent: reserve,
             stripe_width,
+            affinity,
             force: force.map(|switch| switch == Switch::On),
             repair_delay,
             iops,
             bytes_per_second: bandwidth,
         }
     }
+}
+
+fn affinity(text: &str) -> Result<Affinity, String> {
+    let all = [Affinity::None, Affinity::Host].into_iter();
+    all.clone().find(|one| one.name() == text).ok_or_else(|| "write host or none".to_owned())
 }
 
 /// The host says which are too low or too high.
@@ -153,6 +165,13 @@ mod tests {
             assert!(iops(wrong).is_err(), "{wrong}");
         }
         assert!(bandwidth("fast").is_err());
+    }
+
+    #[test]
+    fn an_affinity_is_to_a_host_or_to_none() {
+        assert_eq!(affinity("host"), Ok(Affinity::Host));
+        assert_eq!(affinity("none"), Ok(Affinity::None));
+        assert!(affinity("rack").is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub enum VolumeCommand {
   gabion volume create web --size 20GiB
   gabion volume create db --size 50GiB --reserve 100
   gabion volume create scratch --size 100GiB --ftt 0
+  gabion volume create scratch --size 100GiB --ftt 0 --on host2   all of it there, and nowhere else
   gabion volume create disk --size 20GiB --connections exclusive
   gabion volume create gfs --size 20GiB --writers any   for a file system of several machines
   gabion volume create db --size 50GiB --stripe-width 4   its load is spread over more devices
@@ -55,14 +56,16 @@ Hosts that fail together: gabion domain list")]
         /// Its name
         name: String,
     },
-    /// Change how many failures a volume tolerates, how much space is kept for it, or who may use
-    /// it and write to it, while it is in use
+    /// Change how many failures a volume tolerates, how much space is kept for it, where it is
+    /// kept, or who may use it and write to it, while it is in use
     #[command(after_help = "Examples:
   gabion volume change db --ftt 2          one copy more is made; see how far with 'volume show'
   gabion volume change db --reserve 100
   gabion volume change db --reserve 0      other volumes may have the space again
   gabion volume change db --connections exclusive   for clients that connect from now on
   gabion volume change db --writers one    clients of one host write to it at a time
+  gabion volume change scratch --on host2  all of it moves there, and stays; it has one copy
+  gabion volume change scratch --anywhere  wherever there is room
 More is refused where a host has no room for it, and then nothing is changed. A copy whose host is
 down takes it when it returns. Run it again after an interruption. A volume that follows a policy
 follows none once its failures to tolerate or its reserve were changed here.")]
@@ -72,7 +75,7 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         /// Part of the size that is kept for it on each of its hosts, 0 to 100
         #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT")]
-        #[arg(required_unless_present_any = ["connections", "ftt", "writers"])]
+        #[arg(required_unless_present_any = ["connections", "ftt", "writers", "on", "anywhere"])]
         reserve: Option<u8>,
         /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
         #[arg(long, value_name = "N")]
@@ -86,6 +89,12 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         /// Hosts that it is written through at a time: one or any, see 'gabion volume create -h'
         #[arg(long, value_parser = writers, value_name = "HOSTS")]
         writers: Option<Writers>,
+        /// The host that all of it is kept on; only for a volume with --ftt 0
+        #[arg(long, value_name = "HOST")]
+        on: Option<String>,
+        /// Keep it on no certain host any more, but wherever there is room
+        #[arg(long, conflicts_with = "on")]
+        anywhere: bool,
     },
     /// Have a host write to a volume from now on, and wait until nothing that was sent through
     /// another one takes effect any more
@@ -278,6 +287,10 @@ pub struct NewVolumeArgs {
     /// default), or any, for file systems that are made for it
     #[arg(long, value_parser = writers, value_name = "HOSTS")]
     writers: Option<Writers>,
+    /// The host that all of it is kept on; only with --ftt 0, or a policy with --affinity host
+    /// (without this option such a policy keeps it on the host that carries out the command)
+    #[arg(long, value_name = "HOST")]
+    on: Option<String>,
     /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
     #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
     policy: Option<String>,
@@ -301,6 +314,7 @@ impl NewVolumeArgs {
             force: self.force,
             labels: told(&labels)?.0,
             writers: self.writers,
+            on: self.on.clone(),
             ..NewVolume::new(&self.name, self.size, self.ftt)
         })
     }

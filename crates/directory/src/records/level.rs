@@ -26,8 +26,10 @@ impl Level {
     pub const LABELS: Self = Self(2);
     /// One writing host at a time ([`super::FORMAT_WRITERS`], [`super::FORMAT_WRITER`]).
     pub const WRITERS: Self = Self(3);
+    /// Volumes that are kept on one host ([`super::FORMAT_AFFINITY`]), and policies that say so.
+    pub const AFFINITY: Self = Self(4);
     /// What this release knows.
-    pub const NEWEST: Self = Self::WRITERS;
+    pub const NEWEST: Self = Self::AFFINITY;
 
     /// A level of this number, also one of later releases; `None` for zero.
     #[must_use]

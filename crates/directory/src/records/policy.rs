@@ -4,8 +4,8 @@
 
 use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::{
-    FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, check_width, ensure,
-    is_name,
+    Affinity, FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, check_width,
+    ensure, is_name,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,9 @@ pub const DEFAULT_POLICY: &str = "default";
 const FORMAT_LIMITED: u32 = 2;
 /// The format of the record of a policy that stripes or forces, with or without limits.
 const FORMAT_PROVISIONING: u32 = 3;
+
+/// The format of the record of a policy that keeps volumes on one host, whatever else it has.
+const FORMAT_POLICY_AFFINITY: u32 = 4;
 
 /// How long a copy of a volume may be away before another host gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +59,8 @@ pub struct PolicyRecord {
     /// Over how many objects volumes are striped, 1 to
     /// [`STRIPE_WIDTH_MAX`](super::STRIPE_WIDTH_MAX); 1: not at all.
     pub stripe_width: u8,
+    /// Whether volumes are kept on one host; only where they tolerate no failure.
+    pub affinity: Affinity,
     /// Whether volumes are made also where there is no place for all of their copies.
     pub force: bool,
     /// How long a copy may be away.
@@ -87,6 +92,7 @@ impl PolicyRecord {
             ftt: 1,
             reserve_percent: 0,
             stripe_width: 1,
+            affinity: Affinity::None,
             force: false,
             repair_delay: RepairDelay::Cluster,
             limits: IoLimits::default(),
@@ -110,6 +116,7 @@ impl PolicyRecord {
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
         check_width(self.stripe_width)?;
+        self.affinity.check(self.ftt)?;
         self.limits.check()?;
         self.repair_delay.check()
     }
@@ -122,6 +129,7 @@ impl PolicyRecord {
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
         to_json(&Policy {
             format: match self.limits.is_any() {
+                _ if self.affinity != Affinity::None => FORMAT_POLICY_AFFINITY,
                 _ if self.stripe_width > 1 || self.force => FORMAT_PROVISIONING,
                 true => FORMAT_LIMITED,
                 false => FORMAT,
@@ -131,6 +139,7 @@ impl PolicyRecord {
             ftt: self.ftt,
             reserve_percent: self.reserve_percent,
             stripe_width: (self.stripe_width > 1).then_some(self.stripe_width),
+            affinity: Some(self.affinity).filter(|affinity| *affinity != Affinity::None),
             force: self.force.then_some(true),
             repair_delay: self.repair_delay,
             limits: self.limits.said(),
@@ -149,6 +158,7 @@ impl PolicyRecord {
             ftt: s.ftt,
             reserve_percent: s.reserve_percent,
             stripe_width: s.stripe_width.unwrap_or(1),
+            affinity: s.affinity.unwrap_or_default(),
             force: s.force.unwrap_or(false),
             repair_delay: s.repair_delay,
             limits: s.limits.unwrap_or_default(),
@@ -179,33 +189,42 @@ struct Policy {
     version: u64,
     ftt: u8,
     reserve_percent: u8,
-    /// In format 3 this or `force`, else neither. Not 1, which means no field.
+    /// In format 3 this or `force`, in format 4 sometimes, else neither. Not 1, which means no
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stripe_width: Option<u8>,
+    /// In format 4 always, else never. Not `none`, which means no field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    affinity: Option<Affinity>,
     /// Not false, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     force: Option<bool>,
     repair_delay: RepairDelay,
-    /// In format 2 always, in format 3 sometimes, else never. Not empty.
+    /// In format 2 always, in formats 3 and 4 sometimes, else never. Not empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limits: Option<IoLimits>,
 }
 
 impl Stored for Policy {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED, FORMAT_PROVISIONING];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED, FORMAT_PROVISIONING, FORMAT_POLICY_AFFINITY];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let is_newest = self.format == FORMAT_PROVISIONING;
+        let has_all = self.format == FORMAT_POLICY_AFFINITY;
+        let affinity = has_all.then_some(Affinity::Host);
+        ensure(self.affinity == affinity, "affinity", OTHER_FORMAT)?;
+        let provisions = self.format == FORMAT_PROVISIONING;
         let is_said = self.stripe_width.is_some() || self.force.is_some();
+        let belongs = has_all || is_said == provisions;
         let is_needed = self.stripe_width != Some(1) && self.force != Some(false);
-        ensure(is_said == is_newest && is_needed, "stripe_width", OTHER_FORMAT)?;
+        ensure(belongs && is_needed, "stripe_width", OTHER_FORMAT)?;
+        let may_have = has_all || provisions;
         let is_right = match self.limits {
-            Some(limits) => (is_newest || self.format == FORMAT_LIMITED) && limits.is_any(),
-            None => is_newest || self.format == FORMAT,
+            Some(limits) => (may_have || self.format == FORMAT_LIMITED) && limits.is_any(),
+            None => may_have || self.format == FORMAT,
         };
         ensure(is_right, "limits", OTHER_FORMAT)
     }

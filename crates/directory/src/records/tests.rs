@@ -3,6 +3,7 @@
 use super::*;
 use base::CHUNK_SECTORS;
 
+mod affinity;
 mod formats;
 mod levels;
 mod volumes;
@@ -66,6 +67,7 @@ fn volume() -> VolumeRecord {
         ftt: 1,
         reserve_percent: 0,
         stripe_width: 1,
+        kept_on: None,
         connections: Connections::Shared,
         writing: Writing::default(),
         policy: None,
@@ -83,6 +85,7 @@ fn policy() -> PolicyRecord {
         ftt: 2,
         reserve_percent: 100,
         stripe_width: 1,
+        affinity: Affinity::None,
         force: false,
         repair_delay: RepairDelay::Seconds(90),
         limits: IoLimits::default(),

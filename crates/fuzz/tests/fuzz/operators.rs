@@ -3,8 +3,8 @@
 
 use fuzz::{Source, bounded};
 use host::{
-    HostConfig, Labels, MaintenanceMode, MemoryConfig, RepairDelay, Tuning, format_address,
-    parse_address,
+    Affinity, HostConfig, Labels, MaintenanceMode, MemoryConfig, RepairDelay, Tuning,
+    format_address, parse_address,
 };
 use operator::{Command, CommandReply, GroupConfig, NewVolume, PolicyRules, RateLimit};
 use placement::{Candidate, HostDomains, VolumeSpec, check_name, place, place_set};
@@ -82,6 +82,7 @@ fn commands() -> Vec<Vec<u8>> {
         ftt: Some(2),
         reserve_percent: Some(7),
         stripe_width: Some(2),
+        affinity: Some(Affinity::None),
         force: Some(true),
         repair_delay: Some(RepairDelay::Seconds(90)),
         iops: Some(RateLimit::At(500)),
@@ -95,9 +96,11 @@ fn commands() -> Vec<Vec<u8>> {
             stripe_width: 2,
             policy: Some(name()),
             labels: labels(),
+            on: Some("host-1".to_owned()),
             ..NewVolume::new(name(), 1 << 30, 1)
         }),
         Command::VolumeSetPolicy { name: name(), policy: Some(name()) },
+        Command::VolumeKeep { name: name(), host: Some("host-1".to_owned()) },
         Command::VolumeLabel { name: name(), set: labels(), remove: vec!["tier".to_owned()] },
         Command::PolicyList,
         Command::PolicyCreate { name: name(), rules: rules() },

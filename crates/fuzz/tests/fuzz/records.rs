@@ -36,6 +36,8 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/volume-5.json"),
         include_bytes!("../../../directory/fixtures/volume-9.json"),
         include_bytes!("../../../directory/fixtures/volume-10.json"),
+        include_bytes!("../../../directory/fixtures/volume-11.json"),
+        include_bytes!("../../../directory/fixtures/policy-4.json"),
     ]
     .map(Vec::from)
     .into()
@@ -115,6 +117,7 @@ fn records_of(input: &[u8]) {
         ftt,
         reserve_percent,
         stripe_width: from.u8() % 14,
+        kept_on: from.flag().then(|| ["host1", "a/b", "", "h-2"][from.index(4)].to_owned()),
         connections,
         writing: writing_of(&mut from),
         policy,

@@ -193,13 +193,15 @@ impl Balance {
 
     /// The components of this host that may leave it, and for which hosts.
     fn movable(&self, others: &[Fill]) -> Vec<Movable> {
-        let rooms = Rooms::of(&self.view);
+        let (rooms, wanted) = (Rooms::of(&self.view), self.view.wanted());
+        let is_kept = |volume| wanted.get(&volume).is_some_and(|wanted| wanted.home.is_some());
         let mut movable = Vec::new();
         for group in self.storage.groups() {
             for component in group.components() {
                 let Some(info) = group.component(component) else { continue };
                 let Some(record) = self.view.object(info.object) else { continue };
-                if !record.components.iter().any(|one| one.id == component) {
+                let is_recorded = record.components.iter().any(|one| one.id == component);
+                if !is_recorded || is_kept(record.volume) {
                     continue;
                 }
                 let stay = record.components.iter().filter(|one| one.id != component);

@@ -141,6 +141,7 @@ mod tests {
             ftt: 0,
             reserve_percent: 0,
             stripe_width: 1,
+            kept_on: None,
             connections: directory::Connections::Shared,
             writing: directory::Writing::default(),
             policy: None,

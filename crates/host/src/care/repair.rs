@@ -2,8 +2,9 @@
 //! Every object has as many copies as its volume is to have. One that stays away is made again on
 //! another host (docs/operations/repair.md). There are more, or fewer, where the volume's failures
 //! to tolerate were changed (docs/operations/redundancy.md). Copies leave hosts in maintenance
-//! (docs/operations/maintenance.md), and fault domains with another copy
-//! (docs/operations/fault-domains.md).
+//! (docs/operations/maintenance.md), fault domains with another copy
+//! (docs/operations/fault-domains.md), and hosts that are not the one that their volume is kept on
+//! (docs/operations/affinity.md).
 //!
 //! Every host looks at all records and remembers since when each copy is missed, so that it can say
 //! what will become of a volume, and go on where another host stopped. The living host with the

@@ -32,12 +32,15 @@ pub enum ObjectChange {
 }
 
 /// What the objects of a volume are to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// How many copies.
     pub copies: usize,
     /// How long one of them may be away.
     pub repair_delay: RepairDelay,
+    /// The shards of the host that all of the volume is kept on: none where the cluster has no such
+    /// host. `None`: it is kept wherever there is room.
+    pub home: Option<Vec<HostId>>,
 }
 
 /// The copy. Cheap to clone.
@@ -338,6 +341,12 @@ impl View {
         self.0.hosts.all()
     }
 
+    /// The name of the machine that a host is on.
+    pub fn machine_of(&self, id: HostId) -> String {
+        let record = self.0.hosts.get(&id);
+        record.map_or_else(|| self.host_name(id), |record| record.machine().to_owned())
+    }
+
     /// The machines that hosts share.
     pub fn machines(&self) -> Vec<(HostId, String)> {
         let hosts = self.0.hosts.0.borrow();
@@ -485,8 +494,15 @@ impl View {
         let wanted = |record: &VolumeRecord| Wanted {
             copies: usize::from(record.ftt) + 1,
             repair_delay: record.policy.as_ref().map_or(RepairDelay::Cluster, |p| p.repair_delay),
+            home: self.home(record),
         };
         volumes.values().map(|(record, _)| (record.id, wanted(record))).collect()
+    }
+
+    /// The shards of the host that all of a volume is kept on; `None`: it may be anywhere.
+    pub fn home(&self, volume: &VolumeRecord) -> Option<Vec<HostId>> {
+        let name = volume.kept_on.as_deref()?;
+        Some(self.hosts_of(name).into_iter().map(|host| host.id).collect())
     }
 
     /// Volumes that objects name and that do not exist; none before the directory was seen whole.

@@ -403,8 +403,7 @@ impl Operations {
         lost.check_found(0)?;
         let objects = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
         let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
-        let layout = lost.layout_of(&objects, 0)?;
-        let writing = writing_of(&objects)?;
+        let (layout, writing) = (lost.layout_of(&objects, 0)?, writing_of(&objects)?);
         let volume = VolumeRecord {
             id: about.volume,
             name: name.unwrap_or(&about.name).to_owned(),
@@ -412,7 +411,8 @@ impl Operations {
             ftt: about.ftt,
             reserve_percent: about.reserve_percent,
             stripe_width: layout.width(),
-            // Components say neither who may use it, nor which policy it follows, nor its labels.
+            // Components say neither where it is kept, who may use it, its policy, nor its labels.
+            kept_on: None,
             connections: directory::Connections::Shared,
             writing,
             policy: None,

@@ -7,13 +7,14 @@
 //! follows it the new rules, one by one. A volume that was not reached, or that has no room for
 //! them, keeps the rules that it had and says so; the same edit again goes on.
 
-use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away};
+use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away, is_at};
 use super::{Operations, Outcome, failed, no_such_volume, reply, usage};
 use crate::cluster::room::Rooms;
 use base::{CHUNK_SIZE, ObjectId, SECTOR_SIZE, format_size};
 use directory::{
-    BANDWIDTH_MAX, BANDWIDTH_MIN, DEFAULT_POLICY, Entry, Expect, IOPS_MAX, IOPS_MIN, IoLimits,
-    PolicyRecord, Transaction, VOLUME_PREFIX, VolumeRecord, policy_key,
+    Affinity, BANDWIDTH_MAX, BANDWIDTH_MIN, DEFAULT_POLICY, Entry, Expect, IOPS_MAX, IOPS_MIN,
+    IoLimits, Level, ObjectRecord, PolicyRecord, Transaction, VOLUME_PREFIX, VolumeRecord,
+    policy_key,
 };
 use operator::{Command, CommandFailure, CommandReply, PolicyRules, RateLimit};
 use operator::{
@@ -50,6 +51,7 @@ impl Operations {
         check_policy_name(name)?;
         let policy = PolicyRecord { name: name.to_owned(), ..PolicyRecord::built_in() };
         let policy = with_rules(policy, rules)?;
+        self.check_level(&policy)?;
         let is_taken = || {
             failed(format!("there is a policy '{name}' already: 'gabion policy edit' changes it"))
         };
@@ -68,10 +70,19 @@ impl Operations {
         }
     }
 
+    /// Whether all hosts of the cluster know what a policy says.
+    fn check_level(&self, policy: &PolicyRecord) -> Outcome<()> {
+        match policy.affinity {
+            Affinity::Host => self.need(Level::AFFINITY, "the affinity of policies"),
+            Affinity::None => Ok(()),
+        }
+    }
+
     /// Changes a policy, and gives its rules to all that follow it.
     async fn edit_policy(&self, name: &str, rules: PolicyRules) -> Outcome<PolicyEditReport> {
         let (before, revision) = self.policy_entry(name).await?;
         let mut policy = with_rules(before.clone(), rules)?;
+        self.check_level(&policy)?;
         if policy.ftt > before.ftt && !policy.force {
             let hosts = self.are_hosts_enough(policy.ftt);
             hosts.map_err(|why| failed(format!("policy '{name}' was not changed: {why}")))?;
@@ -150,19 +161,27 @@ impl Operations {
         let more = i64::from(policy.ftt) - i64::from(volume.ftt);
         let percent = policy.reserve_percent.saturating_sub(volume.reserve_percent);
         let (mut bytes, mut at_most) = (0u64, false);
+        let kept_on = self.home_by(policy, volume);
+        let home = self.view.home(&VolumeRecord { kept_on, ..volume.clone() });
+        let is_elsewhere =
+            |object: &ObjectRecord| home.as_ref().is_some_and(|home| !is_at(object, home));
+        let mut moved = 0u64;
         for object in &volume.objects {
             let (held, is_upper) = self.held_bytes(*object);
             bytes = bytes.saturating_add(held);
             at_most |= is_upper;
+            if self.view.object(*object).as_ref().is_some_and(is_elsewhere) {
+                moved = moved.saturating_add(held);
+            }
         }
         let times = |copies: i64| bytes.saturating_mul(u64::try_from(copies).unwrap_or(0));
         let reserved = u128::from(volume.size_bytes) * u128::from(percent) / 100;
         let effect = EffectReport {
             volume: volume.name.clone(),
-            copied_bytes: times(more),
-            freed_bytes: times(-more),
+            copied_bytes: times(more).saturating_add(moved),
+            freed_bytes: times(-more).saturating_add(moved),
             reserved_bytes: u64::try_from(reserved).unwrap_or(u64::MAX),
-            at_most: at_most && more != 0,
+            at_most: at_most && (more != 0 || moved > 0),
         };
         let sums = [effect.copied_bytes, effect.freed_bytes, effect.reserved_bytes];
         sums.iter().any(|bytes| *bytes > 0).then_some(effect)
@@ -256,6 +275,7 @@ impl Operations {
             ftt: policy.ftt,
             reserve_percent: policy.reserve_percent,
             stripe_width: policy.stripe_width,
+            kept_on: self.home_by(policy, &before),
             policy: Some(policy.followed()),
             ..before.clone()
         };
@@ -315,6 +335,7 @@ fn has_rules_of(volume: &VolumeRecord, policy: &PolicyRecord) -> bool {
     volume.policy == Some(policy.followed())
         && (volume.ftt, volume.reserve_percent) == (policy.ftt, policy.reserve_percent)
         && volume.stripe_width == policy.stripe_width
+        && volume.kept_on.is_some() == (policy.affinity == Affinity::Host)
 }
 
 /// A policy with some of its rules changed.
@@ -323,6 +344,7 @@ fn with_rules(policy: PolicyRecord, rules: PolicyRules) -> Outcome<PolicyRecord>
         ftt: rules.ftt.unwrap_or(policy.ftt),
         reserve_percent: rules.reserve_percent.unwrap_or(policy.reserve_percent),
         stripe_width: rules.stripe_width.unwrap_or(policy.stripe_width),
+        affinity: rules.affinity.unwrap_or(policy.affinity),
         force: rules.force.unwrap_or(policy.force),
         repair_delay: rules.repair_delay.unwrap_or(policy.repair_delay),
         limits: IoLimits {
@@ -335,6 +357,12 @@ fn with_rules(policy: PolicyRecord, rules: PolicyRules) -> Outcome<PolicyRecord>
     };
     placement::check_ftt(policy.ftt).map_err(usage)?;
     placement::check_stripe_width(policy.stripe_width).map_err(usage)?;
+    if policy.affinity == Affinity::Host && policy.ftt > 0 {
+        return Err(usage(
+            "--affinity host keeps all of a volume on one host, which has one copy of it: choose \
+             --ftt 0 with it, or --affinity none",
+        ));
+    }
     if policy.limits.check().is_err() {
         let (iops, bytes) = ([IOPS_MIN, IOPS_MAX], [BANDWIDTH_MIN, BANDWIDTH_MAX].map(format_size));
         return Err(usage(format!(
@@ -357,6 +385,7 @@ fn policy_report(policy: &PolicyRecord, volumes: &[VolumeRecord]) -> PolicyRepor
         ftt: policy.ftt,
         reserve_percent: policy.reserve_percent,
         stripe_width: policy.stripe_width,
+        affinity: policy.affinity,
         force: policy.force,
         repair_delay: policy.repair_delay,
         limits: policy.limits,

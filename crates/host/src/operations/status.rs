@@ -111,6 +111,7 @@ impl Operations {
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
             stripe_width: volume.stripe_width,
+            home: self.home_report(volume),
             otherwise_striped_bytes: volume.otherwise_striped() * base::SECTOR_SIZE,
             connections: volume.connections,
             writer: self.writer(volume),

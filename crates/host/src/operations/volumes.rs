@@ -11,12 +11,15 @@ mod create;
 mod delete;
 mod explain;
 mod grow;
+mod home;
 mod label;
 mod life;
 mod make;
 mod moves;
 mod recover;
 mod writers;
+
+pub(super) use home::is_at;
 
 use super::{Operations, Outcome, failed, reply};
 use base::Instant;
@@ -79,6 +82,7 @@ impl Operations {
                 reply(self.change_writers(&name, writers).await)
             }
             Command::VolumeTakeOver { name, host } => reply(self.take_over(&name, &host).await),
+            Command::VolumeKeep { name, host } => reply(self.keep_on(&name, host.as_deref()).await),
             Command::VolumeLabel { name, set, remove } => {
                 reply(self.change_labels(&name, set, &remove).await)
             }

@@ -3,7 +3,7 @@
 
 use super::{ComponentReport, VolumeReport};
 use base::{Map, Set, format_size};
-use directory::{IoLimits, RepairDelay};
+use directory::{Affinity, IoLimits, RepairDelay};
 use serde::{Deserialize, Serialize};
 
 /// One policy.
@@ -20,6 +20,9 @@ pub struct PolicyReport {
     /// Over how many parts volumes are striped.
     #[serde(default = "crate::command::one")]
     pub stripe_width: u8,
+    /// Whether volumes are kept on one host.
+    #[serde(default)]
+    pub affinity: Affinity,
     /// Whether volumes are made also where there is no place for all of their copies.
     #[serde(default)]
     pub force: bool,
@@ -213,6 +216,7 @@ impl VolumeReport {
         let mut found = ComplianceReport::default();
         self.look_at_policy(&mut found);
         self.look_at_stripes(&mut found);
+        self.look_at_home(&mut found);
         self.look_at_copies(&mut found);
         found
     }
@@ -249,6 +253,21 @@ impl VolumeReport {
              are: copy it into a new volume"
         );
         found.add(ComplianceState::NotCompliant, why);
+    }
+
+    fn look_at_home(&self, found: &mut ComplianceReport) {
+        let Some(home) = self.home.as_ref().filter(|home| home.elsewhere > 0) else { return };
+        let (host, parts) = (&home.host, home.elsewhere);
+        let are = if parts == 1 { "1 part of it is" } else { &format!("{parts} parts of it are") };
+        match &home.not_moved {
+            Some(why) => found.add(
+                ComplianceState::NotCompliant,
+                format!("{are} not on {host}, where it is kept: {why}"),
+            ),
+            None => {
+                found.add(ComplianceState::Changing, format!("{are} moving to {host}"));
+            }
+        }
     }
 
     fn look_at_copies(&self, found: &mut ComplianceReport) {

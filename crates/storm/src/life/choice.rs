@@ -34,23 +34,29 @@ pub(super) fn any_of<'a, T>(rng: &mut Rng, all: &'a [T]) -> Option<&'a T> {
 
 impl Life {
     /// `None`: nothing, for it is not known whether there is one.
-    pub(super) fn choose(&mut self, object_bytes: u64) -> Option<SpareDeed> {
+    pub(super) fn choose(&mut self, object_bytes: u64, hosts: &[String]) -> Option<SpareDeed> {
         match self.history.last.place.clone() {
             SparePlace::Unmade => {
                 let is_free = self.history.is_decided();
-                is_free.then(|| SpareDeed::Command(self.create(object_bytes)))
+                is_free.then(|| SpareDeed::Command(self.create(object_bytes, hosts)))
             }
             SparePlace::Gone => {
                 (self.number, self.history) = (self.number + 1, SpareHistory::new());
                 self.blocks.clear();
-                Some(SpareDeed::Command(self.create(object_bytes)))
+                Some(SpareDeed::Command(self.create(object_bytes, hosts)))
             }
-            SparePlace::There(name) => Some(self.use_it(name, object_bytes)),
+            SparePlace::There(name) => {
+                if self.may_be_kept && self.rng.below(8) == 0 {
+                    let host = self.some_host(hosts);
+                    return Some(SpareDeed::Command(Command::VolumeKeep { name, host }));
+                }
+                Some(self.use_it(name, object_bytes))
+            }
             SparePlace::Trashed(name) => Some(SpareDeed::Command(self.bring_back(name))),
         }
     }
 
-    fn create(&mut self, object_bytes: u64) -> Command {
+    fn create(&mut self, object_bytes: u64, hosts: &[String]) -> Command {
         let force = self.rng.below(3) == 0;
         let ftt = if force { 1 + self.rng.below(3) } else { self.rng.below(3) };
         let reserve_percent = [0, 0, 0, 50][self.below(4)];
@@ -60,8 +66,15 @@ impl Life {
         let labels = if self.rng.below(2) == 0 { self.labels() } else { Labels::new() };
         let ftt = u8::try_from(ftt).unwrap_or(1);
         let writers = Some(self.writers());
-        let new = NewVolume { labels, writers, ..NewVolume::new(self.new_name(), size_bytes, ftt) };
+        let on = if self.may_be_kept && ftt == 0 { self.some_host(hosts) } else { None };
+        let new =
+            NewVolume { labels, writers, on, ..NewVolume::new(self.new_name(), size_bytes, ftt) };
         Command::VolumeCreate(NewVolume { reserve_percent, stripe_width, force, ..new })
+    }
+
+    /// A host to keep a volume on, or none.
+    fn some_host(&mut self, hosts: &[String]) -> Option<String> {
+        if self.rng.below(3) == 0 { None } else { any_of(&mut self.rng, hosts).cloned() }
     }
 
     /// Draws nothing in earlier seeds.

@@ -27,6 +27,8 @@ pub(crate) struct VolumeState {
     pub(crate) labels: Labels,
     /// Failures to tolerate, the reserve in percent, and the width of its stripes.
     pub(crate) rules: (u8, u8, u8),
+    /// The host that all of it is kept on.
+    pub(crate) kept_on: Option<String>,
 }
 
 /// How a command ended.
@@ -42,7 +44,8 @@ pub(crate) enum Ending {
 
 impl VolumeState {
     pub(crate) fn unmade() -> Self {
-        Self { place: SparePlace::Unmade, bytes: 0, labels: Labels::new(), rules: (0, 0, 1) }
+        let (labels, rules) = (Labels::new(), (0, 0, 1));
+        Self { place: SparePlace::Unmade, bytes: 0, labels, rules, kept_on: None }
     }
 
     pub(crate) fn of_record(record: &VolumeRecord) -> Self {
@@ -54,6 +57,7 @@ impl VolumeState {
             bytes: record.size_bytes,
             labels: record.labels.clone(),
             rules: (record.ftt, record.reserve_percent, record.stripe_width),
+            kept_on: record.kept_on.clone(),
         }
     }
 
@@ -72,7 +76,12 @@ impl VolumeState {
                 bytes: new.size_bytes,
                 labels: new.labels.clone(),
                 rules: (new.ftt, new.reserve_percent, new.stripe_width),
+                kept_on: new.on.clone(),
             }),
+            Command::VolumeKeep { name, host } if is_there(name) => {
+                let is_one_copy = host.is_none() || self.rules.0 == 0;
+                is_one_copy.then(|| Self { kept_on: host.clone(), ..self.clone() })
+            }
             Command::VolumeLabel { name, set, remove } if is_there(name) => {
                 let mut labels = self.labels.clone();
                 if remove.iter().any(|key| labels.remove(key).is_none()) {
@@ -225,7 +234,8 @@ mod tests {
     }
 
     fn state(place: SparePlace) -> VolumeState {
-        VolumeState { place, bytes: 4096, labels: Labels::new(), rules: (1, 0, 1) }
+        let (labels, rules) = (Labels::new(), (1, 0, 1));
+        VolumeState { place, bytes: 4096, labels, rules, kept_on: None }
     }
 
     fn there(name: &str) -> Option<(VolumeId, VolumeState)> {

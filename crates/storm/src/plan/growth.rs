@@ -9,6 +9,9 @@ use object::FREE_CHUNKS_RESERVE;
 pub(crate) const GROW_FROM: u64 = 293_000_000;
 /// Seeds from here on have spare volumes, in some rounds.
 pub(crate) const LIFE_FROM: u64 = 305_000_000;
+/// Seeds from here on have spare volumes that are kept on one host, where their hosts are of one
+/// release.
+pub(crate) const AFFINITY_FROM: u64 = 308_000_000;
 /// The most that a volume may have to grow, sectors: the large ones stay as they are.
 pub(crate) const SIZE_MAX: u64 = 24 * CHUNK_SECTORS;
 /// The most by which a volume grows at once, sectors.

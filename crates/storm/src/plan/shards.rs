@@ -34,6 +34,12 @@ impl Plan {
         (machine < self.pairs()).then(|| format!("machine{}", machine + 1))
     }
 
+    /// What operators call the host that a shard is on: its machine, or the shard itself.
+    #[must_use]
+    pub fn host_of(&self, host: usize) -> String {
+        self.machine_of(host).unwrap_or_else(|| format!("host{}", host + 1))
+    }
+
     /// The other host on a host's machine, where two are on each.
     #[must_use]
     pub fn mate_of(&self, host: usize) -> Option<usize> {

@@ -4,9 +4,9 @@
 use super::super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::super::policy::StoredFollowed;
 use super::super::{
-    Connections, FORMAT, FORMAT_CONNECTIONS, FORMAT_LABELS, FORMAT_LIMITS, FORMAT_POLICY,
-    FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FORMAT_WRITERS, FollowedPolicy,
-    ObjectRun, RecordError, Trashed, VolumeRecord, Writers, Writing, ensure,
+    Connections, FORMAT, FORMAT_AFFINITY, FORMAT_CONNECTIONS, FORMAT_LABELS, FORMAT_LIMITS,
+    FORMAT_POLICY, FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FORMAT_WRITERS,
+    FollowedPolicy, ObjectRun, RecordError, Trashed, VolumeRecord, Writers, Writing, ensure,
 };
 use super::{Hex, OwnerRecord, StoredOwner};
 use base::{ObjectId, VolumeId, WriterEpoch};
@@ -20,45 +20,48 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// In format 2 always, in formats 3 to 10 sometimes, else never. Not 0: no reserve means no
+    /// In format 2 always, in formats 3 to 11 sometimes, else never. Not 0: no reserve means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// In format 3 always, in formats 4 to 10 sometimes, else never. Not `shared`, which means no
+    /// In format 3 always, in formats 4 to 11 sometimes, else never. Not `shared`, which means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
-    /// In formats 4 and 5 always, in formats 6 to 10 sometimes, else never. With limits in format 5
-    /// always, in formats 6 to 10 sometimes.
+    /// In formats 4 and 5 always, in formats 6 to 11 sometimes, else never. With limits in format 5
+    /// always, in formats 6 to 11 sometimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<StoredFollowed>,
-    /// In format 7 always, in formats 8 to 10 sometimes, else never.
+    /// In format 7 always, in formats 8 to 11 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted: Option<Trashed>,
-    /// In format 6 always, in formats 7 to 10 sometimes, else never: how many objects, and sectors
+    /// In format 6 always, in formats 7 to 11 sometimes, else never: how many objects, and sectors
     /// of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     runs: Option<Vec<(u32, u64)>>,
-    /// In formats 8 to 10 sometimes, else never. Not 1, which means no field.
+    /// In formats 8 to 11 sometimes, else never. Not 1, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stripe_width: Option<u8>,
-    /// In formats 8 to 10 sometimes, else never: how many sets, sectors of each, and objects of
+    /// In formats 8 to 11 sometimes, else never: how many sets, sectors of each, and objects of
     /// each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sets: Option<Vec<(u32, u64, u8)>>,
-    /// In format 9 always, in format 10 sometimes, else never: keys, which rise, and their values.
-    /// Not empty, which means no field.
+    /// In format 9 always, in formats 10 and 11 sometimes, else never: keys, which rise, and their
+    /// values. Not empty, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<Vec<(String, String)>>,
-    /// In format 10 always, else never.
+    /// In format 10 always, in format 11 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     writers: Option<Writers>,
     /// The same; not 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     writer_epoch: Option<u32>,
-    /// In format 10 sometimes, else never.
+    /// In formats 10 and 11 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     writer: Option<StoredOwner>,
+    /// In format 11 always, else never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kept_on: Option<String>,
     objects: Vec<Hex>,
 }
 
@@ -74,6 +77,7 @@ impl Stored for Volume {
         FORMAT_STRIPED,
         FORMAT_LABELS,
         FORMAT_WRITERS,
+        FORMAT_AFFINITY,
     ];
 
     fn format(&self) -> u32 {
@@ -81,13 +85,16 @@ impl Stored for Volume {
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let is_kept = self.format == FORMAT_AFFINITY;
+        ensure(self.kept_on.is_some() == is_kept, "kept_on", OTHER_FORMAT)?;
         let is_written = self.format == FORMAT_WRITERS;
         let has_epoch = self.writer_epoch.is_some_and(|epoch| epoch > 0);
-        let writers = match is_written {
-            true => self.writers.is_some() && has_epoch,
-            false => (self.writers, self.writer_epoch, &self.writer) == (None, None, &None),
+        let writers = match self.writers {
+            Some(_) => has_epoch && (is_written || is_kept),
+            None => !is_written && (self.writer_epoch, &self.writer) == (None, &None),
         };
         ensure(writers, "writers", OTHER_FORMAT)?;
+        let is_written = is_written || is_kept;
         let labels = self.labels.as_deref().is_none_or(|labels| {
             !labels.is_empty() && labels.windows(2).all(|two| two[0].0 < two[1].0)
         });
@@ -151,6 +158,7 @@ impl From<&VolumeRecord> for Volume {
         let sets = || r.runs.iter().map(|run| (run.sets, run.sectors, run.width)).collect();
         // The lowest format that holds everything, so that older programs read it where they can.
         let format = match (&r.policy, has_reserve, connections) {
+            _ if r.kept_on.is_some() => FORMAT_AFFINITY,
             _ if has_epoch => FORMAT_WRITERS,
             _ if !r.labels.is_empty() => FORMAT_LABELS,
             _ if is_striped || r.stripe_width > 1 => FORMAT_STRIPED,
@@ -179,6 +187,7 @@ impl From<&VolumeRecord> for Volume {
             writers: has_epoch.then_some(r.writing.writers),
             writer_epoch: has_epoch.then_some(r.writing.epoch.0),
             writer: r.writing.writer.as_ref().map(StoredOwner::from),
+            kept_on: r.kept_on.clone(),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -205,6 +214,7 @@ impl From<Volume> for VolumeRecord {
             trashed: s.deleted,
             labels: s.labels.into_iter().flatten().collect(),
             stripe_width: s.stripe_width.unwrap_or(1),
+            kept_on: s.kept_on,
             runs: runs.map(|(sets, sectors, width)| ObjectRun { sets, sectors, width }).collect(),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }

@@ -173,7 +173,7 @@ fn labels_belong_to_format_9_of_a_volume() {
     );
 }
 
-fn written_volume() -> VolumeRecord {
+pub(super) fn written_volume() -> VolumeRecord {
     let writer = Some(OwnerRecord { host: HostId(2), incarnation: Incarnation(0x1A) });
     let writing = Writing { writers: Writers::One, epoch: WriterEpoch(7), writer };
     VolumeRecord { writing, ..labelled_volume() }

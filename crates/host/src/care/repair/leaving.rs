@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which components leave their host: it is in maintenance, or counts as one with another that has
-//! a component too. What is left without a host. Pure.
+//! a component too, or it is not the one that the volume is kept on. What is left without a host.
+//! Pure.
 
 use base::HostId;
 use directory::{
@@ -51,6 +52,18 @@ pub(crate) fn is_too_close(
     let others = record.components.iter().filter(|one| one.id != component.id);
     let mut close = others.filter(|one| domains.is_shared(one.host, component.host));
     close.any(|one| one.replaces.is_none() && !is_leaving(one) && worth(one) > worth(component))
+}
+
+/// Whether a component is to leave its host, which is up, for the one that all of its volume is
+/// kept on. One that is there stays, also in maintenance.
+pub(crate) fn is_away(
+    component: &ComponentRecord,
+    home: &[HostId],
+    is_up: impl Fn(HostId) -> bool,
+    takes: impl Fn(HostId) -> bool,
+) -> bool {
+    let is_there = home.contains(&component.host);
+    !is_there && is_up(component.host) && home.iter().copied().any(takes)
 }
 
 /// Whether one of `takers` may take what the host `leaving` has of an object: it is another one,

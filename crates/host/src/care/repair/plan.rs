@@ -2,7 +2,7 @@
 //! Which copies are made again elsewhere, and when; which objects get more copies, or fewer. Pure:
 //! from the directory's records, from who is up, and from how long each copy has been missed.
 
-use super::leaving::{is_to_leave, is_too_close};
+use super::leaving::{is_away, is_to_leave, is_too_close};
 use crate::cluster::room::{NoPlace, Rooms};
 use crate::cluster::view::Wanted;
 use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Seat, Set, VolumeId};
@@ -41,6 +41,8 @@ pub(crate) enum Hindrance {
     NoHost,
     /// Every host that is up has a copy, or is in a fault domain with one that has.
     DomainsTaken,
+    /// The host that the volume is kept on has one, is down, or is in maintenance.
+    NotAtHome,
     /// There is no copy to make it from.
     NoSource,
 }
@@ -62,6 +64,10 @@ impl fmt::Display for Hindrance {
             Self::DomainsTaken => {
                 "every host that is up has a copy, or is in a fault domain with one that has \
                  ('gabion domain list'): add a host in another one"
+            }
+            Self::NotAtHome => {
+                "the host that it is kept on is down or in maintenance ('gabion volume show'; \
+                 'gabion volume change --anywhere' lets it be made elsewhere)"
             }
             Self::NoSource => "no copy is there to make it from: start the hosts that are down",
         })
@@ -116,11 +122,27 @@ impl Facts {
     }
 
     /// Whether a component is to leave its host, which is in maintenance, or counts as one with
-    /// another that has a component.
+    /// another that has a component. One of a volume that is kept on one host leaves for that
+    /// alone.
     pub(super) fn leaves(&self, record: &ObjectRecord, component: &ComponentRecord) -> bool {
         let is_up = |host| self.alive.contains_key(&host);
-        is_to_leave(record, component, &self.maintenance, is_up)
-            || is_too_close(record, component, &self.domains, is_up)
+        match self.home(record.volume) {
+            Some(home) => is_away(component, home, is_up, |host| self.takes(host)),
+            None => {
+                is_to_leave(record, component, &self.maintenance, is_up)
+                    || is_too_close(record, component, &self.domains, is_up)
+            }
+        }
+    }
+
+    /// The shards of the host that all of a volume is kept on.
+    fn home(&self, volume: VolumeId) -> Option<&[HostId]> {
+        self.wanted.get(&volume)?.home.as_deref()
+    }
+
+    /// Whether a host is up and gets something new.
+    fn takes(&self, host: HostId) -> bool {
+        self.alive.contains_key(&host) && self.maintenance.mode(host).is_none()
     }
 
     /// How many copies an object is to have more than it has, or less (below zero), where none is
@@ -146,8 +168,8 @@ impl Facts {
 
     /// Which component leaves an object that has more than it is to have: one whose host is down,
     /// else one that does not count, else one that does, of a fault domain with another one or a
-    /// host in maintenance before others, but not the owner's own. `None` while no copy is there
-    /// that counts.
+    /// host in maintenance before others, but not the owner's own; of a volume that is kept on one
+    /// host one that is elsewhere. `None` while no copy is there that counts.
     fn surplus(&self, record: &ObjectRecord) -> Option<ComponentId> {
         if !record.components.iter().any(|one| self.is_source(one)) {
             return None;
@@ -156,8 +178,13 @@ impl Facts {
         let is_up = |host| self.alive.contains_key(&host);
         let worth = |one: &&ComponentRecord| {
             let is_coming = one.state == ComponentState::Resyncing;
-            let stays = self.maintenance.mode(one.host).is_none()
-                && !is_too_close(record, one, &self.domains, is_up);
+            let stays = match self.home(record.volume) {
+                Some(home) => home.contains(&one.host),
+                None => {
+                    self.maintenance.mode(one.host).is_none()
+                        && !is_too_close(record, one, &self.domains, is_up)
+                }
+            };
             let (is_source, is_up) = (self.is_source(one), is_up(one.host));
             (is_source, is_up, is_coming, stays, is_owners(one), Reverse(one.host))
         };
@@ -218,10 +245,14 @@ impl Facts {
 
     /// Where a copy that is due is made.
     fn place(&mut self, due: &Due) -> Result<HostId, Hindrance> {
+        let home = self.home(due.record.volume);
+        let home = home.map(|home| home.iter().copied().filter(|host| self.takes(*host)));
+        let home: Option<Vec<HostId>> = home.map(Iterator::collect);
         match due.sources {
             _ if self.is_braked() => Err(Hindrance::TooManyMissing),
             0 => Err(Hindrance::NoSource),
-            _ => self.rooms.take(due.record, due.old, None).map_err(|why| match why {
+            _ => self.rooms.take(due.record, due.old, home.as_deref()).map_err(|why| match why {
+                _ if home.is_some() => Hindrance::NotAtHome,
                 NoPlace::NoHost => Hindrance::NoHost,
                 NoPlace::DomainsTaken => Hindrance::DomainsTaken,
             }),

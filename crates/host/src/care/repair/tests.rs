@@ -43,7 +43,7 @@ fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
 
 /// What the one volume is to have.
 fn wanted(copies: usize, repair_delay: RepairDelay) -> Map<VolumeId, Wanted> {
-    [(VolumeId(1), Wanted { copies, repair_delay })].into_iter().collect()
+    [(VolumeId(1), Wanted { copies, repair_delay, home: None })].into_iter().collect()
 }
 
 /// The plan at `at`, of what has been so since [`SETTLED`].
@@ -115,6 +115,37 @@ fn a_volumes_policy_says_how_long_its_copies_may_be_away() {
     assert_eq!(steps(&asked, SETTLED), [replaced(1, 11, 3)], "an operator does not wait");
     let gone = Facts { removed: [HostId(2)].into_iter().collect(), ..never };
     assert_eq!(steps(&gone, SETTLED), [replaced(1, 11, 3)], "that host never comes back");
+}
+
+/// Host 3 is the home of a volume whose two objects are on hosts 1 and 3.
+#[test]
+fn what_is_not_on_the_host_that_its_volume_is_kept_on_moves_there_and_the_rest_stays() {
+    let alone = |id, host| {
+        let one = vec![component(id * 10, host, ComponentState::Active)];
+        object(id, VolumeId(1), one)
+    };
+    let records = [alone(1, 1), alone(2, 3)];
+    let home = Some(vec![HostId(3)]);
+    let kept = Wanted { copies: 1, repair_delay: RepairDelay::Cluster, home };
+    let wanted: Map<VolumeId, Wanted> = [(VolumeId(1), kept)].into_iter().collect();
+    let with = |alive: &[u32], mode: Option<MaintenanceMode>| {
+        let maintenance = MaintenanceRecord::default().with(HostId(3), mode);
+        Facts { wanted: wanted.clone(), maintenance, ..facts(SETTLED, alive, 4) }
+    };
+    let steps = |facts: &Facts| planned(&records, facts, SETTLED).0;
+    assert_eq!(steps(&with(&[1, 2, 3], None)), [replaced(1, 10, 3)]);
+    assert_eq!(steps(&with(&[1, 2, 4], None)), [], "its home is down");
+    let leaves = with(&[1, 2, 3], Some(MaintenanceMode::FullEvacuation));
+    assert_eq!(steps(&leaves), [], "an operator keeps it there");
+    let (none, outlooks) = planned(&records, &with(&[2, 4], None), SETTLED + HOUR);
+    assert_eq!((none, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::TooManyMissing)));
+    let (none, outlooks) = planned(&records, &with(&[2, 3, 4], None), SETTLED + HOUR);
+    assert_eq!((none, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::NoSource)));
+    // Of two copies the one at home stays, also the owner's own goes.
+    let mut both = pair(1, [1, 3]);
+    both.owner = Some(OwnerRecord { host: HostId(1), incarnation: Incarnation(1) });
+    let change = planned(&[both], &with(&[1, 2, 3], None), SETTLED).0[0].change;
+    assert!(matches!(change, MemberChange::TakeOut { component: ComponentId(10), .. }));
 }
 
 #[test]

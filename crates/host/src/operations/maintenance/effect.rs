@@ -40,6 +40,13 @@ struct Effect<'a> {
     stays: u64,
 }
 
+impl Effect<'_> {
+    /// Whether an operator keeps it on one host: it does not leave that one.
+    fn is_kept(&self) -> bool {
+        self.volume.is_some_and(|volume| volume.kept_on.is_some())
+    }
+}
+
 impl Situation {
     fn is_stopped(&self, host: HostId) -> bool {
         self.stopped.contains(&host)
@@ -90,7 +97,7 @@ impl Situation {
             let is_begun = record.components.iter().any(|new| new.replaces == Some(one.id));
             let has_place = is_begun || has_place(record, one.host, &self.takers, &self.domains);
             report.without_place += u64::from(!has_place);
-            if is_to_leave(record, one, &self.maintenance, is_up) {
+            if !effect.is_kept() && is_to_leave(record, one, &self.maintenance, is_up) {
                 effect.to_move += 1;
                 effect.stays += u64::from(!has_place);
                 report.to_move += 1;
@@ -124,8 +131,15 @@ impl Situation {
                  join'){or}"
             ));
         }
-        let stops = effects.values().filter(|effect| effect.stops > 0 && effect.stays == 0);
-        if let Some(names) = names(stops) {
+        let stops = || effects.values().filter(|effect| effect.stops > 0 && effect.stays == 0);
+        if let Some(names) = names(stops().filter(|effect| effect.is_kept())) {
+            why.push(format!(
+                "{names} could not be used without it, and does not leave the host that it is kept \
+                 on: move it ('gabion volume change --on HOST'), or let it go where there is room \
+                 ('--anywhere')"
+            ));
+        }
+        if let Some(names) = names(stops().filter(|effect| !effect.is_kept())) {
             why.push(format!(
                 "{names} could not be used without it: no other copy is whole, on a host that is \
                  up and not in maintenance; choose {}",
@@ -177,6 +191,7 @@ mod tests {
             ftt,
             reserve_percent: 0,
             stripe_width: 1,
+            kept_on: None,
             connections: Connections::Shared,
             writing: directory::Writing::default(),
             policy: None,
@@ -259,6 +274,23 @@ mod tests {
         let why = &none.obstacles;
         assert!(why.len() == 1 && why[0].starts_with("volume one could not be used"), "{why:?}");
         assert_eq!((none.to_move, told(&none, "three"), told(&none, "one")), (0, (0, 2), (0, 0)));
+    }
+
+    #[test]
+    fn what_is_kept_on_one_host_does_not_leave_it() {
+        let kept = VolumeRecord { kept_on: Some("a".to_owned()), ..volume(2, "one", 0, &[2]) };
+        let volumes = [volume(1, "two", 1, &[1]), kept];
+        let objects = [on(1, 1, &[1, 2]), on(2, 2, &[1])];
+        for mode in [FullEvacuation, EnsureAccessibility, Stay] {
+            let report = report(mode, &[], &objects, &volumes);
+            let why = &report.obstacles;
+            assert!(
+                why.len() == 1 && why[0].starts_with("volume one could not be used"),
+                "{why:?}"
+            );
+            assert!(why[0].contains("--on HOST"), "{why:?}");
+            assert_eq!(told(&report, "one"), (0, 0));
+        }
     }
 
     #[test]

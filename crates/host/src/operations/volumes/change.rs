@@ -114,6 +114,12 @@ impl Operations {
         placement::check_name(name).map_err(usage)?;
         placement::check_ftt(ftt).map_err(usage)?;
         let (volume, revision) = self.volume_entry(name).await?;
+        if let Some(host) = volume.kept_on.as_ref().filter(|_| ftt > 0) {
+            return Err(usage(format!(
+                "volume '{name}' is kept on {host}, which has one copy: first let it go where \
+                 there is room ('gabion volume change {name} --anywhere')"
+            )));
+        }
         if ftt > volume.ftt && !force {
             let hosts = self.are_hosts_enough(ftt);
             hosts.map_err(|why| {

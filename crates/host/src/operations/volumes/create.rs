@@ -51,7 +51,9 @@ impl Operations {
             self.need(Level::WRITERS, "one writing host")?;
         }
         let writing = Writing::of_new(writers);
-        let new = NewObjects { epoch: writing.epoch, ..self.new_volume(&spec) };
+        let kept_on = self.home_of_new(asked.on.as_deref(), ftt, policy.as_ref())?;
+        let new =
+            NewObjects { epoch: writing.epoch, kept_on: kept_on.clone(), ..self.new_volume(&spec) };
         let (objects, witnesses) = self.make_components(&new, force).await?;
         let volume = VolumeRecord {
             id: new.volume,
@@ -60,6 +62,7 @@ impl Operations {
             ftt,
             reserve_percent,
             stripe_width,
+            kept_on,
             connections: Connections::Shared,
             writing,
             policy: policy.map(|policy| policy.followed()),
@@ -84,6 +87,7 @@ impl Operations {
             ftt: spec.ftt(),
             epoch: WriterEpoch::ANY,
             reserve_percent: spec.reserve_percent(),
+            kept_on: None,
             beside: Vec::new(),
             deed: CREATED,
         }

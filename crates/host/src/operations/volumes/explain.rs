@@ -27,6 +27,8 @@ struct Layout<'a> {
     operations: &'a Operations,
     copies: &'a Copies,
     rooms: &'a Rooms,
+    /// The host that the volume is kept on, and its shards.
+    home: Option<(&'a str, &'a [HostId])>,
 }
 
 impl Operations {
@@ -43,8 +45,10 @@ impl Operations {
         parts.sort_by(|(_, one), (_, other)| one.cmp(other));
         let more = parts.split_off(parts.len().min(LAYOUTS_MAX));
         let more_parts = more.iter().map(|(_, parts)| parts.iter().map(|_| 1).sum::<u64>()).sum();
+        let shards = self.view.home(&volume).unwrap_or_default();
+        let home = volume.kept_on.as_deref().map(|host| (host, shards.as_slice()));
         let layout = |(copies, parts): (Copies, Vec<u64>)| {
-            let layout = Layout { operations: self, copies: &copies, rooms: &rooms };
+            let layout = Layout { operations: self, copies: &copies, rooms: &rooms, home };
             LayoutReport { parts, hosts: layout.hosts() }
         };
         let copies = u64::from(volume.ftt) + 1;
@@ -71,6 +75,13 @@ impl Layout<'_> {
         let Copies { stay, leave, set } = self.copies;
         let all = self.operations.view.hosts();
         for host in all.iter().filter(|host| !leave.contains(&host.id)) {
+            if let Some((kept_on, shards)) = self.home
+                && !shards.contains(&host.id)
+                && !stay.contains(&host.id)
+            {
+                others.push(self.not(host.id, &format!("the volume is kept on {kept_on}")));
+                continue;
+            }
             match self.rooms.standing((stay, *set), host.id) {
                 Standing::HasOne => {}
                 Standing::Able(worth) => able.push((worth, host.id)),
@@ -126,6 +137,13 @@ impl Layout<'_> {
         if let Some(other) = others().find(|other| domains.is_shared(*other, host)) {
             let why = format!("{}: one of the two is to move", self.shared(host, other));
             return self.report(host, PlaceKind::TooClose, why);
+        }
+        if let Some((kept_on, shards)) = self.home {
+            let why = match shards.contains(&host) {
+                true => format!("the volume is kept on {kept_on}"),
+                false => format!("it moves to {kept_on}, which the volume is kept on"),
+            };
+            return self.report(host, PlaceKind::Copy, why);
         }
         let path = domains.path(host);
         let common = domains.closest(host, others());

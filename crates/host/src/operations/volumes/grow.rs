@@ -66,6 +66,7 @@ impl Operations {
             ftt: volume.ftt,
             epoch: volume.writing.epoch,
             reserve_percent: volume.reserve_percent,
+            kept_on: volume.kept_on.clone(),
             beside: beside.unwrap_or_default(),
             deed: "made larger",
         })

@@ -38,6 +38,8 @@ pub(super) struct NewObjects {
     pub(super) epoch: WriterEpoch,
     /// Part of each that is kept for it, percent.
     pub(super) reserve_percent: u8,
+    /// The host that all of them are made on.
+    pub(super) kept_on: Option<String>,
     /// Hosts that they are made on where these have the room, instead of those with most room. Not
     /// where they are striped.
     pub(super) beside: Vec<HostId>,
@@ -119,7 +121,12 @@ impl Operations {
         refused: &[HostId],
         force: bool,
     ) -> Outcome<Vec<Vec<Candidate>>> {
-        let (all, domains, me) = (candidates(&self.view), self.view.host_domains(), Some(self.me));
+        let (domains, me) = (self.view.host_domains(), Some(self.me));
+        let mut all = candidates(&self.view);
+        if let Some(host) = &new.kept_on {
+            let home = self.target(host, &[])?;
+            all.retain(|candidate| home.contains(&candidate.host));
+        }
         // Where nothing is striped all objects go to the same hosts.
         let together = |ftt| {
             let is_beside = |candidate: &&Candidate| new.beside.contains(&candidate.host);
@@ -202,7 +209,11 @@ impl Operations {
             }
             _ => "",
         };
-        failed(format!("{}{or}", self.why_no_place(error, &reserve)))
+        let on = match &new.kept_on {
+            Some(host) => format!("volume '{}' is to be kept on {host}: ", new.name),
+            None => String::new(),
+        };
+        failed(format!("{on}{}{or}", self.why_no_place(error, &reserve)))
     }
 
     /// Why there are too few hosts for so many copies, and what gives more. `reserve` is one more

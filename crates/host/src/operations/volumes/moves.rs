@@ -38,6 +38,12 @@ impl Operations {
         let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
         let sources: Vec<HostId> = self.members(from)?.into_iter().map(|host| host.id).collect();
         let target = to.map(|to| self.target(to, &sources)).transpose()?;
+        if let Some(host) = &volume.kept_on {
+            return Err(failed(format!(
+                "volume '{name}' is kept on {host}: 'gabion volume change {name} --on HOST' moves \
+                 it, and '--anywhere' lets it go where there is room"
+            )));
+        }
         let mut rooms = Rooms::of(&self.view);
         let (mut moving, mut refused, mut under_way) = (Vec::new(), Vec::new(), 0);
         for (at, object) in self.objects_of(&volume).await? {
@@ -74,7 +80,7 @@ impl Operations {
 
     /// What is meant by the host that copies are to move to: of its shards those that can take
     /// something. None of them is one that they move from.
-    fn target(&self, name: &str, sources: &[HostId]) -> Outcome<Vec<HostId>> {
+    pub(super) fn target(&self, name: &str, sources: &[HostId]) -> Outcome<Vec<HostId>> {
         let mut able: Vec<HostId> = self.members(name)?.into_iter().map(|host| host.id).collect();
         able.retain(|host| !sources.contains(host));
         if able.is_empty() {
@@ -82,14 +88,14 @@ impl Operations {
         }
         able.retain(|host| self.view.alive(*host).is_some());
         if able.is_empty() {
-            return Err(failed(format!("{name} is down: start it, or move to another host")));
+            return Err(failed(format!("{name} is down: start it, or name another host")));
         }
         let maintenance = self.view.maintenance();
         able.retain(|host| maintenance.mode(*host).is_none());
         if able.is_empty() {
             return Err(failed(format!(
-                "{name} is in maintenance ('gabion host maintenance exit {name}'): move to another \
-                 host"
+                "{name} is in maintenance ('gabion host maintenance exit {name}'): end that, or \
+                 name another host"
             )));
         }
         Ok(able)

@@ -79,6 +79,7 @@ pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         ftt: 0,
         reserve_percent: 0,
         stripe_width: 1,
+        kept_on: None,
         connections: directory::Connections::Shared,
         writing: directory::Writing::default(),
         policy: None,

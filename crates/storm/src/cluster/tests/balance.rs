@@ -7,10 +7,10 @@ use host::BalanceOptions;
 use operator::ClusterReport;
 
 /// Time in which some copies have moved.
-const LONG: Duration = Duration::from_secs(1200);
+pub(super) const LONG: Duration = Duration::from_secs(1200);
 
 /// A cluster of so many hosts in which copies move as in production.
-fn balanced(seed: u64, hosts: u32) -> Cluster {
+pub(super) fn balanced(seed: u64, hosts: u32) -> Cluster {
     let mut plan = Plan::of_seed(seed);
     (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (hosts, 1, 1, Vec::new());
     plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
@@ -22,7 +22,7 @@ fn balanced(seed: u64, hosts: u32) -> Cluster {
 
 impl Cluster {
     /// How much of its capacity each host uses, percent.
-    fn use_of_all(&self) -> Vec<u64> {
+    pub(super) fn use_of_all(&self) -> Vec<u64> {
         let used = |index| {
             let space = self.space(index);
             let free = space.free_bytes + space.freeing_bytes + space.metadata_bytes;
