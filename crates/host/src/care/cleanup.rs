@@ -4,6 +4,11 @@
 //! A component whose object was deleted, by the word of a record, is deleted here too. This also
 //! reaches a host that was down when the object was deleted.
 //!
+//! What this host's copy of the directory accounts for is not asked for: a host with thousands of
+//! components asks for a few of them. Where there is no answer, what is known of a component stays
+//! as it is, and the round goes on: else a directory that now and then does not answer would never
+//! see one end.
+//!
 //! A component that no record accounts for is kept: a directory that was restored from a backup
 //! does not know what is younger than the backup. The host tells the directory of such a component
 //! once it no longer changes. So every host can show it and make its volume again (`adopt`).
@@ -97,11 +102,16 @@ impl Cleanup {
         let components = self.storage.components();
         seen.since.retain(|id, _| components.contains_key(id));
         let mut held: Map<ComponentId, OrphanRecord> = Map::new();
+        let mut is_answered = true;
         for (component, info) in components {
             let Some(group) = self.storage.holding(component) else { continue };
             let about = group.description(component);
             let known = ComponentBook { component, info: &info, about: about.as_ref() };
-            let why = known.missing(&self.directory).await.ok()?;
+            let Ok(why) = self.missing(&known).await else {
+                is_answered = false;
+                held.extend(seen.held.remove_entry(&component));
+                continue;
+            };
             let Some(why) = why else {
                 seen.since.remove(&component);
                 if info.orphaned.is_some() {
@@ -117,10 +127,24 @@ impl Cleanup {
         }
         let who = (self.me.host, self.view.removed());
         tombstones.settle(&self.directory, who, (&self.storage, &self.objects)).await;
-        let is_settled = held == seen.held;
+        let is_settled = is_answered && held == seen.held;
         self.publish(&held, &seen.held, &deleted).await?;
         seen.held = held;
         Some(is_settled)
+    }
+
+    /// Why the directory does not account for a component; an error: it does not answer.
+    async fn missing(&self, known: &ComponentBook<'_>) -> Result<Option<Missing>, ()> {
+        let ComponentBook { info, .. } = known;
+        let is_current = self.directory.is_connected() && self.view.is_complete();
+        // One that is marked is to be accounted for by the directory itself.
+        let record = self.view.object(info.object).filter(|_| is_current);
+        let record = record.filter(|_| info.orphaned.is_none());
+        if record.is_some_and(|record| known.missing_of(&record).is_none()) {
+            return Ok(None);
+        }
+        let entry = self.directory.get(&directory::object_key(info.object)).await.map_err(drop)?;
+        Ok(known.missing_in(entry.as_ref()))
     }
 
     /// Decides about a component that no record accounts for, and returns whether it is to be
@@ -275,22 +299,20 @@ pub(crate) struct ComponentBook<'a> {
 }
 
 impl ComponentBook<'_> {
-    /// Why the directory does not account for a component, by a linearizable read; an error: the
-    /// directory is away.
-    async fn missing(&self, directory: &Directory) -> Result<Option<Missing>, ()> {
-        let entry = directory.get(&directory::object_key(self.info.object)).await.map_err(drop)?;
-        Ok(self.missing_in(entry.as_ref()))
-    }
-
     /// Why `entry`, the record of the component's object, does not account for the component;
     /// `None`: it does. A record that cannot be decoded accounts for every component of its object.
     pub(crate) fn missing_in(&self, entry: Option<&Entry>) -> Option<Missing> {
         let Some(entry) = entry else { return Some(Missing::Object) };
         let Ok(record) = ObjectRecord::decode(&entry.value) else { return None };
+        self.missing_of(&record)
+    }
+
+    /// Why the record of the component's object does not account for it; `None`: it does.
+    fn missing_of(&self, record: &ObjectRecord) -> Option<Missing> {
         let known = object::Known::new(self.info, self.about);
-        let is_older = record.is_doubted || known.is_after(&record);
+        let is_older = record.is_doubted || known.is_after(record);
         match () {
-            () if known.is_of_other(&record) => Some(Missing::History),
+            () if known.is_of_other(record) => Some(Missing::History),
             () if is_older => Some(Missing::Version),
             () if record.components.iter().any(|c| c.id == self.component) => None,
             // Its owner has it deleted (rule 40).

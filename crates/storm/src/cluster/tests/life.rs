@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Volumes that are made larger, renamed, deleted, and brought back.
 
+use super::repair::held;
 use super::*;
+use directory::{DELETED_PREFIX, ServerFaults};
 use operator::TrashedReport;
 use volume::CreationOptions;
 
@@ -11,6 +13,11 @@ pub(in crate::cluster) const HEARD: Duration = Duration::from_secs(3);
 const DAY: i64 = 25 * 3600;
 
 impl Cluster {
+    fn is_there(&self, name: &str) -> bool {
+        self.world.run_for(HEARD);
+        self.status(0).volumes.iter().any(|volume| volume.name == name)
+    }
+
     pub(in crate::cluster) fn grow(&self, name: &str, bytes: u64) -> Result<VolumeReport, String> {
         let grow = Command::VolumeGrow { name: name.to_owned(), size_bytes: bytes };
         self.ask(1, grow).map(|volume| serde_json::from_value(volume).expect("a volume"))
@@ -172,6 +179,35 @@ fn a_volume_grows_by_many_objects_in_several_steps() {
     assert_eq!(grown.components.len(), 2 * (2 + 7), "two objects, and seven of 2 MiB");
     cluster.put(0, "db", (0, 17 << 20), 5);
     assert_eq!(cluster.look(1, "db", (0, 17 * MIB)), Some(5));
+}
+
+/// One call of eight has no answer. Beside the volume there is one of many objects.
+#[test]
+fn a_deleted_volume_is_done_with_although_the_directory_often_does_not_answer() {
+    let mut plan = Plan::of_seed(240);
+    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, 1, 1, Vec::new());
+    (plan.group, plan.object) = (GroupOptions::default(), ObjectOptions::default());
+    plan.quirks = Default::default();
+    let (drop_before_ppm, drop_after_ppm) = (60_000, 60_000);
+    plan.directory = ServerFaults { drop_before_ppm, drop_after_ppm, ..ServerFaults::default() };
+    plan.limits.creation.object_sectors = MIB / 512;
+    let cluster = Cluster::new(&plan, None);
+    cluster.boot_directory();
+    (0..3).for_each(|index| cluster.boot(index, |_, _| async {}));
+    wait_for_hosts(&cluster);
+    for (name, mib) in [("large", 80), ("db", 2)] {
+        let is_made = |_| cluster.create_on(3, name, mib, 0).is_ok() || cluster.is_there(name);
+        assert!((0..50).any(is_made), "in the end");
+    }
+    let delete = || Command::VolumeDelete { name: "db".to_owned(), for_good: true };
+    let is_deleted = |_| cluster.ask(0, delete()).is_ok() || !cluster.is_there("db");
+    assert!((0..50).any(is_deleted), "in the end");
+    let is_done = || {
+        let entries = cluster.records.snapshot().entries;
+        !entries.iter().any(|(key, ..)| key.starts_with(DELETED_PREFIX))
+    };
+    assert!(cluster.world.run_until(Duration::from_secs(300), is_done), "no host says so");
+    assert!((0..3).all(|index| held(&cluster, index) >= 80), "of the other volume nothing goes");
 }
 
 #[test]
