@@ -8,7 +8,7 @@ use wire::{VERSION, VERSION_MIN};
 
 const BLOCK: u64 = 4096;
 /// The level of this release.
-const NEWEST: u32 = 3;
+const NEWEST: u32 = 4;
 /// What hosts speak of the release of before, of this one, and of the next but one.
 const OLDER: (u8, u8) = (VERSION_MIN, VERSION);
 const NEWER: (u8, u8) = (VERSION_MIN, VERSION + 1);
@@ -97,6 +97,9 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
     let new = NewVolume { writers: Some(Writers::One), ..NewVolume::new("w", 4 * MIB, 1) };
     let early = cluster.ask(0, Command::VolumeCreate(new)).expect_err("nor would it this one");
     assert!(early.contains("one writing host came with level 3"), "{early}");
+    let kept = NewVolume { on: Some("host2".to_owned()), ..NewVolume::new("k", 4 * MIB, 0) };
+    let early = cluster.ask(0, Command::VolumeCreate(kept)).expect_err("nor would it this one");
+    assert!(early.contains("volumes that are kept on one host came with level 4"), "{early}");
     let early = cluster.label_team(0).expect_err("the older release would not read the volume");
     assert!(early.contains("gabion cluster upgrade"), "{early}");
     let nothing = cluster.upgrade(0, false).expect("there is nothing to raise");
