@@ -494,6 +494,7 @@ step "a striped volume" striped
 step "a reserve is changed, on all hosts or on none" change_reserve
 step "a volume keeps to its limits" limited
 step "one host writes at a time, and another takes over" one_writer
+step "a volume of one copy stays on one host, and moves to another" one_host
 step "a full disk is refused" full_disk
 step "data survives down and up" comes_back
 step "gabion disk inspect" inspect_devices

@@ -232,3 +232,43 @@ one_writer() {
   gabion volume delete lone --now --yes
   test "$bad" = 0
 }
+
+# All of a volume of one copy is on the host that an operator names, and moves to another one under a client.
+one_host() {
+  local bad=0
+  is_on() { # VOLUME HOST: all of it, whole
+    local volume; volume=$(gabion volume show "$1" --output json)
+    test "$(field "{c['host'] for c in it['components']}" <<<"$volume")" = "{'$2'}" &&
+      test "$(field "it['compliance']['state']" <<<"$volume")" = compliant
+  }
+  refused 2 volume create near --size 64MiB --on host2
+  refused 1 volume create near --size 64MiB --ftt 0 --on nobody
+  gabion volume create near --size 64MiB --ftt 0 --on host2
+  is_on near host2
+  fio --name=v --ioengine=nbd --uri="$(uri near 0)" --rw=randwrite --bs=4k --iodepth=8 --size=64M --verify=crc32c \
+    --do_verify=1 >"$area/fio.log" &
+  local load=$!
+  background="$background $load"
+  gabion volume change near --on host3 | grep -x "volume near is kept on host3"
+  await 60 is_on near host3
+  wait "$load"
+  refused 1 volume move near --from host3
+  refused 2 volume change near --ftt 1
+  refused 1 host maintenance enter host3 --mode full-evacuation --yes
+  grep -q "volume near could not be used without it" "$area/stderr"
+  gabion volume explain near | grep "the volume is kept on host3"
+  gabion volume change near --anywhere | grep -x "volume near is kept wherever there is room"
+  # A policy: each volume on the host that is asked, or on the one that is named.
+  refused 2 policy create local --affinity host
+  gabion policy create local --ftt 0 --affinity host | grep "0, on one host"
+  gabion volume create there --size 64MiB --policy local --on host1
+  is_on there host1
+  gabion what-if policy local --volume near
+  gabion volume set-policy near local
+  gabion volume show near | grep -x "kept on: host3"
+  refused 1 policy delete local
+  gabion volume delete near --now --yes
+  gabion volume delete there --now --yes
+  gabion policy delete local
+  test "$bad" = 0
+}

@@ -21,18 +21,20 @@ pub fn explain(cli: &Cli, name: &str) -> Result<()> {
 }
 
 fn say_placement(report: &PlacementReport) {
-    let PlacementReport { volume, copies, layouts, more_parts } = report;
+    let PlacementReport { volume, copies, kept_on, layouts, more_parts } = report;
     let has_domains = |layout: &LayoutReport| layout.hosts.iter().any(|p| !p.domains.is_empty());
     let apart = if layouts.iter().any(has_domains) { "fault domain" } else { "host" };
-    match copies {
-        1 => say!("volume {volume} is to have one copy of each part"),
+    match (copies, kept_on) {
+        (_, Some(host)) => say!("volume {volume} is to have one copy of each part, on {host}"),
+        (1, None) => say!("volume {volume} is to have one copy of each part"),
         _ => say!("volume {volume} is to have {copies} copies of each part, no two in one {apart}"),
     }
     for layout in layouts {
         say!("\n{}:", parts(layout, layouts.len()));
         let rows = layout.hosts.iter().map(row).collect();
         output::table(&["host", "domain", "copy", "room", "why"], rows);
-        if !layout.hosts.iter().any(|place| place.place == PlaceKind::Next) {
+        let has_next = layout.hosts.iter().any(|place| place.place == PlaceKind::Next);
+        if !has_next && kept_on.is_none() {
             say!("no host could take another copy: add one ('gabion host join')");
         }
     }

@@ -10,6 +10,9 @@ pub struct PlacementReport {
     pub volume: String,
     /// Copies that it should have of each part.
     pub copies: u64,
+    /// The host that all of it is kept on; none: it is kept wherever there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_on: Option<String>,
     /// Its parts, those together whose copies are on the same hosts.
     pub layouts: Vec<LayoutReport>,
     /// Parts that are in none of these, because there are too many layouts.

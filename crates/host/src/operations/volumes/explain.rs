@@ -5,7 +5,7 @@
 use crate::cluster::room::{Preference, Rooms, Standing};
 use crate::operations::{Operations, Outcome, no_such_volume, usage};
 use base::{HostId, Map};
-use directory::{ComponentRecord, ObjectRecord};
+use directory::{ComponentRecord, ObjectRecord, VolumeRecord};
 use operator::{LayoutReport, PlaceKind, PlaceReport, PlacementReport};
 
 /// Layouts that are told of. A volume has more than one where some of its copies have moved.
@@ -53,7 +53,8 @@ impl Operations {
         };
         let copies = u64::from(volume.ftt) + 1;
         let layouts = parts.into_iter().map(layout).collect();
-        Ok(PlacementReport { volume: volume.name, copies, layouts, more_parts })
+        let VolumeRecord { name: volume, kept_on, .. } = volume;
+        Ok(PlacementReport { volume, copies, kept_on, layouts, more_parts })
     }
 }
 
