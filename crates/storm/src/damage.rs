@@ -157,15 +157,20 @@ impl SeedRun {
     pub(crate) fn rotten_data(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.pass(100, 8000)?;
+        // A copy that is left because it is slow needs what changed meanwhile. With a short history
+        // that is whole chunks, and what rots here is in them: no good copy is left, by two faults.
+        let production = GroupLimits::default().history_blocks;
+        let is_long = self.plan.group.limits.history_blocks == production;
+        if !is_long {
+            self.cluster.world.set_freedom(self.plan.healed_freedom());
+            self.run_for(self.plan.late_for())?;
+        }
         self.wait("whole before damage", Self::is_whole)?;
         if !self.is_spare(host) {
             return Ok(());
         }
         self.excuse(host);
-        // A copy that is left because it is slow needs what changed meanwhile. With a short history
-        // that is whole chunks, and what rots here is in them: no good copy is left, by two faults.
-        let production = GroupLimits::default().history_blocks;
-        if self.plan.group.limits.history_blocks == production {
+        if is_long {
             self.slow_others(host);
         }
         for _ in 0..1 + self.one_of(4) {
