@@ -109,9 +109,9 @@ impl Cleanup {
             let known = ComponentBook { component, info: &info, about: about.as_ref() };
             let Ok(why) = self.missing(&known).await else {
                 is_answered = false;
-                held.extend(
-                    seen.held.get_key_value(&component).map(|(id, one)| (*id, one.clone())),
-                );
+                if let Some(before) = seen.held.get(&component) {
+                    held.insert(component, before.clone());
+                }
                 continue;
             };
             let Some(why) = why else {

@@ -6,10 +6,11 @@ mod grown;
 mod kept;
 mod relief;
 
+use super::tests::life::with_a_lossy_directory;
 use super::tests::{MIB, start, wait_for_hosts};
 use super::*;
-use directory::Backend;
 use directory::store::Snapshot;
+use directory::{Backend, ORPHAN_PREFIX};
 use operator::{Health, OrphanReport};
 use volume::Device;
 
@@ -102,6 +103,23 @@ fn what_a_backup_of_before_does_not_know_is_kept() {
     wait_for_hosts(&cluster);
     cluster.run(LONG);
     assert_eq!(cluster.held(), 6, "nor after a restart");
+}
+
+#[test]
+fn what_waits_for_an_operator_stays_listed_although_the_directory_often_does_not_answer() {
+    let cluster = with_a_lossy_directory(241);
+    cluster.create_in_the_end("old", 1);
+    let backup = cluster.backup();
+    cluster.create_in_the_end("young", 2);
+    cluster.write("young", 2);
+    cluster.go_back(backup);
+    let listed = || {
+        let entries = cluster.records.snapshot().entries;
+        entries.iter().filter(|(key, ..)| key.starts_with(ORPHAN_PREFIX)).count()
+    };
+    assert!(cluster.world.run_until(LONG, || listed() == 6), "each host tells of its components");
+    let is_less = cluster.world.run_until(LONG, || listed() < 6);
+    assert!(!is_less, "one is not there for a while");
 }
 
 #[test]
