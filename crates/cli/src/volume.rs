@@ -225,8 +225,12 @@ fn change(
     let followed: VolumeReport =
         client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;
     let mut volume: Option<VolumeReport> = None;
-    let sizes = redundancy.into_iter().chain(home).chain(reserve);
-    for command in sizes.chain(connections).chain(writers) {
+    // A volume that is kept on one host has one copy: it is let go before it gets more, and has
+    // no more before it is kept.
+    let is_let_go = matches!(home, Some(Command::VolumeKeep { host: None, .. }));
+    let copies = if is_let_go { [home, redundancy] } else { [redundancy, home] };
+    let all = copies.into_iter().chain([reserve, connections, writers]);
+    for command in all.flatten() {
         volume = Some(client::ask(&socket, &command)?);
     }
     let Some(volume) = volume else { return Ok(()) };

@@ -491,10 +491,16 @@ impl View {
     /// What the objects of each volume are to have.
     pub fn wanted(&self) -> Map<VolumeId, Wanted> {
         let volumes = self.0.volumes.0.borrow();
+        let hosts = self.0.hosts.0.borrow();
+        let mut shards: Map<&str, Vec<HostId>> = Map::new();
+        for (host, _) in hosts.values() {
+            shards.entry(host.machine()).or_default().push(host.id);
+        }
+        let home = |name: &String| shards.get(name.as_str()).cloned().unwrap_or_default();
         let wanted = |record: &VolumeRecord| Wanted {
             copies: usize::from(record.ftt) + 1,
             repair_delay: record.policy.as_ref().map_or(RepairDelay::Cluster, |p| p.repair_delay),
-            home: self.home(record),
+            home: record.kept_on.as_ref().map(home),
         };
         volumes.values().map(|(record, _)| (record.id, wanted(record))).collect()
     }
@@ -502,7 +508,9 @@ impl View {
     /// The shards of the host that all of a volume is kept on; `None`: it may be anywhere.
     pub fn home(&self, volume: &VolumeRecord) -> Option<Vec<HostId>> {
         let name = volume.kept_on.as_deref()?;
-        Some(self.hosts_of(name).into_iter().map(|host| host.id).collect())
+        let hosts = self.0.hosts.0.borrow();
+        let shards = hosts.values().filter(|(host, _)| host.machine() == name);
+        Some(shards.map(|(host, _)| host.id).collect())
     }
 
     /// Volumes that objects name and that do not exist; none before the directory was seen whole.
