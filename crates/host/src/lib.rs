@@ -19,6 +19,7 @@ mod care;
 mod cluster;
 mod config;
 mod exports;
+mod mutations;
 mod node;
 mod operations;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use directory::{
     check_labels,
 };
 pub use exports::{Attached, HostExports};
+pub use mutations::Mutations;
 pub use node::{MachineMemory, Node, NodeOptions};
 pub use operations::control::call;
 pub use start_error::StartError;
@@ -49,5 +51,6 @@ pub use storage::{Closed, StorageError};
 
 /// Whether this build keeps every rule: the switches of tests and campaigns, which remove rules on
 /// purpose, are not compiled in (`base::mutations!`).
-pub const KEEPS_ALL_RULES: bool =
-    size_of::<diskgroup::Mutations>() == 0 && size_of::<object::Mutations>() == 0;
+pub const KEEPS_ALL_RULES: bool = size_of::<diskgroup::Mutations>() == 0
+    && size_of::<object::Mutations>() == 0
+    && size_of::<Mutations>() == 0;

@@ -21,6 +21,7 @@ use crate::cluster::{alive, membership};
 use crate::config::address::parse_address;
 use crate::config::{HostConfig, MemoryBudgets, Tuning};
 use crate::exports::HostExports;
+use crate::mutations::Mutations;
 use crate::operations::{Operations, control};
 use crate::start_error::StartError;
 use crate::storage::hardware::Devices;
@@ -61,6 +62,8 @@ pub struct NodeOptions {
     pub memory: MachineMemory,
     /// What its release knows; only tests change it.
     pub level: Level,
+    /// Rules that are removed on purpose.
+    pub mutations: Mutations,
 }
 
 /// Memory of the machine that a host runs on.
@@ -218,7 +221,7 @@ impl Node {
         let bad_address = |source| StartError::Listen { address: config.peer.clone(), source };
         peers.listen(parse_address(&config.peer)?).await.map_err(bad_address)?;
 
-        let view = View::default();
+        let view = View::new(options.mutations);
         let io_timeout = Duration::from_secs(config.tuning.io_timeout_seconds);
         let volume_options = VolumeOptions { io_timeout, ..options.volume };
         let exports = HostExports::new(env, &objects, &view, volume_options);

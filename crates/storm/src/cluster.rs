@@ -207,6 +207,7 @@ impl Cluster {
             },
             memory: self.memory(index),
             level: machine.level.get(),
+            mutations: host::Mutations::default(),
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);

@@ -3,12 +3,11 @@
 //! the directory fail. In the end no two copies of an object are in one.
 
 use crate::campaign::{SeedRun, Violation};
+use crate::plan::shards::DOMAINS_FROM;
 use base::HostId;
 use directory::{DomainsRecord, ObjectRecord, domains_key};
 use operator::Command;
 
-/// Seeds from here on have fault domains.
-pub(crate) const DOMAINS_FROM: u64 = 287_000_000;
 /// The one that hosts are put into, and the one that it is within.
 const RACK: &str = "rack";
 const ROOM: &str = "room";

@@ -3,9 +3,9 @@
 //! (rules 38-40).
 
 use crate::campaign::{SeedRun, Violation};
-use crate::domains::DOMAINS_FROM;
 use crate::fault::Fault;
 use crate::maintenance::MAINTENANCE_FROM;
+use crate::plan::shards::DOMAINS_FROM;
 use crate::plan::{VolumePlan, balance};
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};

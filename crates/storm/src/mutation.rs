@@ -2,6 +2,8 @@
 //! Rules that can be broken on purpose, to show that the campaign would notice.
 
 use crate::plan::WRITERS_FROM;
+use crate::plan::growth::{AFFINITY_FROM, LIFE_FROM};
+use crate::plan::shards::{DOMAINS_FROM, SHARDS_FROM};
 use crate::story::Story;
 use host::NodeOptions;
 
@@ -10,7 +12,8 @@ use host::NodeOptions;
 pub struct Mutation {
     /// The name for `--mutation`.
     pub name: &'static str,
-    /// The rule that it breaks: of the store if the name has underscores, else of the protocol.
+    /// The rule that it breaks: of the store if the name has underscores, else of the protocol, or
+    /// what the care for copies goes by.
     pub rule: &'static str,
     /// The scenario that meets it, if hardly any other would.
     pub scenario: Option<Story>,
@@ -23,6 +26,7 @@ pub struct Mutation {
 enum Apply {
     Object(fn(&mut object::Mutations)),
     Store(fn(&mut diskgroup::Mutations)),
+    Host(fn(&mut host::Mutations)),
 }
 
 impl Mutation {
@@ -73,7 +77,17 @@ impl Mutation {
         ("write-before-done", None),
     ];
 
-    /// All ways to break a rule: first the protocol's rules, then the store's.
+    /// Ways to break the rules of a cluster's care for its copies, with what meets them.
+    const HOST: &[(&str, Option<Story>, u64)] = &[
+        ("ignore-domains", Some(Story::Moves), DOMAINS_FROM),
+        ("ignore-machines", Some(Story::Moves), SHARDS_FROM),
+        ("ignore-affinity", None, AFFINITY_FROM),
+        ("delete-unnamed", Some(Story::OldBackup), 0),
+        ("settle-early", None, LIFE_FROM),
+    ];
+
+    /// All ways to break a rule: first the protocol's rules, then those of a cluster's care, then
+    /// the store's.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let object = Self::OBJECT.iter().filter_map(|&(name, scenario)| {
@@ -95,7 +109,22 @@ impl Mutation {
             first: 0,
             apply: Apply::Store(*switch),
         });
-        object.chain(store).collect()
+        object.chain(Self::of_hosts()).chain(store).collect()
+    }
+
+    fn of_hosts() -> impl Iterator<Item = Self> {
+        Self::HOST.iter().filter_map(|&(name, scenario, first)| {
+            let field = name.replace('-', "_");
+            let known = host::Mutations::ALL.iter().find(|(known, ..)| *known == field);
+            let of = |&(_, rule, switch)| Self {
+                name,
+                rule,
+                scenario,
+                first,
+                apply: Apply::Host(switch),
+            };
+            known.map(of)
+        })
     }
 
     /// The mutation of that name.
@@ -109,6 +138,7 @@ impl Mutation {
         match self.apply {
             Apply::Object(switch) => switch(&mut options.object.mutations),
             Apply::Store(switch) => switch(&mut options.group.mutations),
+            Apply::Host(switch) => switch(&mut options.mutations),
         }
     }
 }
@@ -124,7 +154,8 @@ mod tests {
 
     #[test]
     fn every_switch_has_a_name() {
-        let switches = object::Mutations::ALL.len() + diskgroup::Mutations::ALL.len();
+        let hosts = host::Mutations::ALL.len();
+        let switches = object::Mutations::ALL.len() + diskgroup::Mutations::ALL.len() + hosts;
         assert_eq!(Mutation::all().len(), switches);
     }
 }

@@ -10,7 +10,7 @@ pub(crate) mod balance;
 mod freedom;
 pub(crate) mod growth;
 mod memory;
-mod shards;
+pub(crate) mod shards;
 mod small;
 mod volumes;
 

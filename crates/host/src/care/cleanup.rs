@@ -128,7 +128,8 @@ impl Cleanup {
             }
         }
         let who = (self.me.host, self.view.removed());
-        tombstones.settle(&self.directory, who, (&self.storage, &self.objects)).await;
+        let is_early = self.view.mutations().settle_early();
+        tombstones.settle(&self.directory, who, (&self.storage, &self.objects), is_early).await;
         let is_settled = is_answered && held == seen.held;
         self.publish(&held, &seen.held, &deleted).await?;
         seen.held = held;
@@ -163,7 +164,8 @@ impl Cleanup {
     ) -> bool {
         // A component that was ever fenced belonged to a record: its creation is over.
         let was_used = info.meta.term.0 > 0;
-        let is_deleted = why == Missing::Object && deleted.contains(&info.object);
+        let is_named = deleted.contains(&info.object) || self.view.mutations().delete_unnamed();
+        let is_deleted = why == Missing::Object && is_named;
         let is_pending = !was_used && self.env.now().since(since) < CREATION_PENDING;
         if !is_deleted && is_pending {
             return false;

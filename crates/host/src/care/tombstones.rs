@@ -43,12 +43,14 @@ impl Tombstones {
 
     /// Takes `me` out of records of which it holds nothing, and hosts that are no members any more
     /// out of all. With a group or device out of service nobody knows what this one holds; and
-    /// where it has not heard yet that an object is gone, something may still be made for it.
+    /// where it has not heard yet that an object is gone, something may still be made for it. All
+    /// the same where `is_early`, which breaks the rule.
     pub(crate) async fn settle(
         &self,
         directory: &Directory,
         (me, removed): (HostId, Set<HostId>),
         (storage, objects): (&Storage, &Objects),
+        is_early: bool,
     ) {
         let is_whole = storage.slots().iter().all(|slot| match &slot.state {
             SlotState::Open(serving) => !serving.group.is_any_out(),
@@ -57,7 +59,7 @@ impl Tombstones {
         let held: Set<ObjectId> = storage.components().values().map(|info| info.object).collect();
         for (key, revision, record) in &self.0 {
             let has = |object: &ObjectId| held.contains(object) || objects.has_record(*object);
-            let is_done = is_whole && !record.objects.iter().any(has);
+            let is_done = is_early || is_whole && !record.objects.iter().any(has);
             let is_left = |host: &HostId| !(*host == me && is_done || removed.contains(host));
             let hosts: Vec<_> = record.hosts.iter().copied().filter(is_left).collect();
             if hosts.len() == record.hosts.len() {

@@ -3,11 +3,12 @@
 //!
 //! It may lag. Whatever changes something reads the directory itself (rule 41).
 
+use crate::mutations::Mutations;
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId, WriterEpoch};
 use directory::{
     AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord, Level,
     MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
-    RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord, Writing,
+    RemovedHostRecord, SettingsRecord, VolumeRecord, Writing,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -31,24 +32,13 @@ pub enum ObjectChange {
     Malformed(String),
 }
 
-/// What the objects of a volume are to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// How many copies.
-    pub copies: usize,
-    /// How long one of them may be away.
-    pub repair_delay: RepairDelay,
-    /// The shards of the host that all of the volume is kept on: none where the cluster has no such
-    /// host. `None`: it is kept wherever there is room.
-    pub home: Option<Vec<HostId>>,
-}
-
 /// The copy. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct View(Rc<ViewInner>);
 
 #[derive(Default)]
 struct ViewInner {
+    mutations: Cell<Mutations>,
     hosts: Held<HostId, HostRecord>,
     alive: Held<HostId, AliveRecord>,
     removed: Held<HostId, RemovedHostRecord>,
@@ -133,6 +123,18 @@ pub fn host_domains(record: &DomainsRecord, machines: Vec<(HostId, String)>) -> 
 }
 
 impl View {
+    /// Of a host that has not heard of anything yet.
+    pub fn new(mutations: Mutations) -> Self {
+        let view = Self::default();
+        view.0.mutations.set(mutations);
+        view
+    }
+
+    /// Rules that are removed on purpose.
+    pub fn mutations(&self) -> Mutations {
+        self.0.mutations.get()
+    }
+
     /// Takes the whole truth (a watch's reset): what is not in it is gone.
     pub fn reset(&self, entries: &[(String, Entry)]) -> Vec<ObjectChange> {
         let mut gone = self.keys();
@@ -488,31 +490,6 @@ impl View {
         self.0.policies.get(name).or_else(built_in)
     }
 
-    /// What the objects of each volume are to have.
-    pub fn wanted(&self) -> Map<VolumeId, Wanted> {
-        let volumes = self.0.volumes.0.borrow();
-        let hosts = self.0.hosts.0.borrow();
-        let mut shards: Map<&str, Vec<HostId>> = Map::new();
-        for (host, _) in hosts.values() {
-            shards.entry(host.machine()).or_default().push(host.id);
-        }
-        let home = |name: &String| shards.get(name.as_str()).cloned().unwrap_or_default();
-        let wanted = |record: &VolumeRecord| Wanted {
-            copies: usize::from(record.ftt) + 1,
-            repair_delay: record.policy.as_ref().map_or(RepairDelay::Cluster, |p| p.repair_delay),
-            home: record.kept_on.as_ref().map(home),
-        };
-        volumes.values().map(|(record, _)| (record.id, wanted(record))).collect()
-    }
-
-    /// The shards of the host that all of a volume is kept on; `None`: it may be anywhere.
-    pub fn home(&self, volume: &VolumeRecord) -> Option<Vec<HostId>> {
-        let name = volume.kept_on.as_deref()?;
-        let hosts = self.0.hosts.0.borrow();
-        let shards = hosts.values().filter(|(host, _)| host.machine() == name);
-        Some(shards.map(|(host, _)| host.id).collect())
-    }
-
     /// Volumes that objects name and that do not exist; none before the directory was seen whole.
     pub fn volumes_missing(&self) -> Set<VolumeId> {
         let volumes = self.0.volumes.0.borrow();
@@ -559,7 +536,14 @@ impl View {
 
     /// To be called when domains or hosts changed.
     fn find_host_domains(&self) {
-        let found = host_domains(&self.domains(), self.machines());
+        let (mut domains, mut machines) = (self.domains(), self.machines());
+        if self.mutations().ignore_domains() {
+            domains = DomainsRecord::default();
+        }
+        if self.mutations().ignore_machines() {
+            machines.clear();
+        }
+        let found = host_domains(&domains, machines);
         self.0.host_domains.replace(found);
     }
 
@@ -580,6 +564,10 @@ impl View {
         self.0.objects.get(&id)
     }
 }
+
+mod wanted;
+
+pub use wanted::Wanted;
 
 #[cfg(test)]
 mod tests;

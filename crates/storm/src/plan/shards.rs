@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that are shards of one machine, two on each in campaigns.
+//! Which hosts fail together: those that are shards of one machine, two on each in campaigns, and
+//! those in one fault domain, which operators make meanwhile (`domains.rs`).
 
 use super::Plan;
 use base::Rng;
 
+/// Seeds from here on have fault domains.
+pub(crate) const DOMAINS_FROM: u64 = 287_000_000;
 /// Seeds from here on have such machines, in one of two.
-const SHARDS_FROM: u64 = 297_000_000;
+pub(crate) const SHARDS_FROM: u64 = 297_000_000;
 
 impl Plan {
     /// Draws how many machines have two hosts: so few that one machine more than there are copies
