@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const THINK: Duration = Duration::from_millis(200);
 /// How long a rack is away.
 const AWAY: Duration = Duration::from_secs(30);
+/// Machines that are restarted from one line of what is told to the next.
+const RESTARTS_TOLD: usize = 16;
 
 /// How large the cluster is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +111,10 @@ pub fn run_large(
         run.lose(run.options.machines - 1)?;
         run.lose(run.options.machines - 2)
     })?;
-    run.step("hosts restarted", done, |run| {
-        (0..run.options.rolling).try_for_each(|machine| run.restart(machine))
-    })?;
+    let rolling: Vec<u32> = (0..options.rolling).filter(|one| run.is_there(*one)).collect();
+    for some in rolling.chunks(RESTARTS_TOLD) {
+        run.step("hosts restarted", done, |run| some.iter().try_for_each(|one| run.restart(*one)))?;
+    }
     Ok(*run.load.borrow())
 }
 
@@ -189,6 +192,11 @@ impl LargeRun {
         self.all().filter(move |host| u32::try_from(*host).unwrap_or(0) / shards == machine)
     }
 
+    /// Whether a machine was not lost.
+    fn is_there(&self, machine: u32) -> bool {
+        self.machine(machine).all(|host| self.is_up(host))
+    }
+
     /// A client on a machine writes to the volume that was made through the machine's first host.
     fn start_client(&mut self, machine: u32) {
         let Some(host) = self.machine(machine).next() else { return };
@@ -221,7 +229,10 @@ impl LargeRun {
     fn restart(&mut self, machine: u32) -> Result<(), String> {
         let host = format!("machine{}", machine + 1);
         // Any other one is asked.
-        let asked = self.machine((machine + 1) % self.options.rolling.max(2)).next().unwrap_or(0);
+        let machines = self.options.machines;
+        let mut others = (1..machines).map(|by| (machine + by) % machines);
+        let other = others.find(|other| self.is_there(*other)).unwrap_or(0);
+        let asked = self.machine(other).next().unwrap_or(0);
         let mode = MaintenanceMode::EnsureAccessibility;
         self.order(asked, Command::MaintenanceEnter { host: host.clone(), mode })?;
         let check = Command::MaintenanceCheck { host: host.clone(), mode: None };
