@@ -358,9 +358,9 @@ impl View {
 
     /// The hosts of a machine, by number.
     pub fn hosts_of(&self, machine: &str) -> Vec<HostRecord> {
-        let mut hosts = self.hosts();
-        hosts.retain(|host| host.machine() == machine);
-        hosts
+        let hosts = self.0.hosts.0.borrow();
+        let mine = hosts.values().filter(|(host, _)| host.machine() == machine);
+        mine.map(|(host, _)| host.clone()).collect()
     }
 
     /// All objects, by id.

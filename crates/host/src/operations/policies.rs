@@ -161,8 +161,7 @@ impl Operations {
         let more = i64::from(policy.ftt) - i64::from(volume.ftt);
         let percent = policy.reserve_percent.saturating_sub(volume.reserve_percent);
         let (mut bytes, mut at_most) = (0u64, false);
-        let kept_on = self.home_by(policy, volume);
-        let home = self.view.home(&VolumeRecord { kept_on, ..volume.clone() });
+        let home = self.home_by(policy, volume).map(|host| self.view.shards_of(&host));
         let is_elsewhere =
             |object: &ObjectRecord| home.as_ref().is_some_and(|home| !is_at(object, home));
         let mut moved = 0u64;

@@ -36,11 +36,8 @@ impl View {
         volumes.values().map(|(record, _)| (record.id, wanted(record))).collect()
     }
 
-    /// The shards of the host that all of a volume is kept on; `None`: it may be anywhere.
-    pub fn home(&self, volume: &VolumeRecord) -> Option<Vec<HostId>> {
-        let name = volume.kept_on.as_deref()?;
-        let hosts = self.0.hosts.0.borrow();
-        let shards = hosts.values().filter(|(host, _)| host.machine() == name);
-        Some(shards.map(|(host, _)| host.id).collect())
+    /// The shards of a host, as far as the cluster has it.
+    pub fn shards_of(&self, host: &str) -> Vec<HostId> {
+        self.hosts_of(host).into_iter().map(|shard| shard.id).collect()
     }
 }

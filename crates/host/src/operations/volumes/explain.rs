@@ -45,8 +45,8 @@ impl Operations {
         parts.sort_by(|(_, one), (_, other)| one.cmp(other));
         let more = parts.split_off(parts.len().min(LAYOUTS_MAX));
         let more_parts = more.iter().map(|(_, parts)| parts.iter().map(|_| 1).sum::<u64>()).sum();
-        let shards = self.view.home(&volume).unwrap_or_default();
-        let home = volume.kept_on.as_deref().map(|host| (host, shards.as_slice()));
+        let home = volume.kept_on.as_deref().map(|host| (host, self.view.shards_of(host)));
+        let home = home.as_ref().map(|(host, shards)| (*host, shards.as_slice()));
         let layout = |(copies, parts): (Copies, Vec<u64>)| {
             let layout = Layout { operations: self, copies: &copies, rooms: &rooms, home };
             LayoutReport { parts, hosts: layout.hosts() }

@@ -86,7 +86,8 @@ impl Operations {
 
     /// Whether a volume that is kept on one host is all there.
     pub(crate) fn home_report(&self, volume: &VolumeRecord) -> Option<HomeReport> {
-        let (host, home) = (volume.kept_on.clone()?, self.view.home(volume)?);
+        let host = volume.kept_on.clone()?;
+        let home = self.view.shards_of(&host);
         let objects = volume.objects.iter().filter_map(|id| self.view.object(*id));
         let elsewhere = objects.filter(|object| !is_at(object, &home)).count();
         let not_moved = match elsewhere {
