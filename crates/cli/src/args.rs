@@ -530,6 +530,7 @@ mod tests {
             Ok(GabionCommand::Volume(VolumeCommand::Change {
                 name,
                 reserve,
+                read_cache: None,
                 ftt,
                 force: false,
                 connections,

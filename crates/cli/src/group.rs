@@ -175,6 +175,16 @@ fn say_read_cache(group: &GroupReport) {
         format_size(cache.size_bytes),
         format_size(cache.bypassed_bytes)
     );
+    if cache.asked_bytes > 0 {
+        let kept = format_size(cache.kept_bytes);
+        match cache.kept_bytes < cache.asked_bytes {
+            true => say!(
+                "kept of it for volumes: {kept} of the {} that they ask for",
+                format_size(cache.asked_bytes)
+            ),
+            false => say!("kept of it for volumes: {kept}"),
+        }
+    }
     let per_read = cache.written_per_read.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
     say!(
         "written to it: {} of {} that capacity gave, headers {} ({per_read} bytes per byte read); \

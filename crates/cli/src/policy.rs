@@ -150,9 +150,10 @@ fn say_check(report: &PolicyCheckReport) {
             size(effect.copied_bytes, effect.at_most),
             size(effect.freed_bytes, effect.at_most),
             size(effect.reserved_bytes, false),
+            size(effect.cached_bytes, false),
         ]
     });
-    let heading = ["volume", "to copy", "given back", "kept more on each host"];
+    let heading = ["volume", "to copy", "given back", "kept more on each host", "read cache"];
     output::table(&heading, rows.collect());
     say_more(report.effects.len());
     let sum = |of: fn(&EffectReport) -> u64| report.effects.iter().map(of).sum::<u64>();
@@ -176,19 +177,30 @@ fn policy_table(policies: &[PolicyReport]) {
             policy.name.clone(),
             policy.version.to_string(),
             redundancy(policy),
-            match policy.reserve_percent {
-                0 => "-".to_owned(),
-                percent => format!("{percent} %"),
-            },
+            percent(policy.reserve_percent),
+            percent(policy.cache_percent),
             policy.stripe_width.to_string(),
             delay(policy.repair_delay),
             limits(policy.limits).unwrap_or_else(|| "-".to_owned()),
             policy.volumes.len().to_string(),
         ]
     });
-    let heading =
-        ["policy", "version", "ftt", "reserve", "stripes", "repair delay", "limits", "volumes"];
+    let heading = [
+        "policy",
+        "version",
+        "ftt",
+        "reserve",
+        "read cache",
+        "stripes",
+        "repair delay",
+        "limits",
+        "volumes",
+    ];
     output::table(&heading, rows.collect());
+}
+
+fn percent(percent: u8) -> String {
+    if percent == 0 { "-".to_owned() } else { format!("{percent} %") }
 }
 
 /// Failures to tolerate, and what else is said of copies.

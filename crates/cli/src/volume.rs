@@ -45,11 +45,22 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
         VolumeCommand::Explain { name } => explain(cli, name),
-        VolumeCommand::Change { name, reserve, ftt, force, connections, writers, on, anywhere } => {
+        VolumeCommand::Change {
+            name,
+            reserve,
+            read_cache,
+            ftt,
+            force,
+            connections,
+            writers,
+            on,
+            anywhere,
+        } => {
             let sizes = (*reserve, ftt.map(|ftt| (ftt, *force)));
             let is_home = *anywhere || on.is_some();
             let keep = || Command::VolumeKeep { name: name.clone(), host: on.clone() };
-            change(cli, name, sizes, (*connections, *writers), is_home.then(keep))
+            let more = (is_home.then(keep), *read_cache);
+            change(cli, name, sizes, (*connections, *writers), more)
         }
         VolumeCommand::TakeOver { name, host } => take_over(cli, name, host),
         VolumeCommand::Grow { name, size, by } => grow(cli, name, (*size, *by)),
@@ -205,7 +216,7 @@ fn change(
     name: &str,
     (reserve, ftt): (Option<u8>, Option<(u8, bool)>),
     (connections, writers): (Option<Connections>, Option<Writers>),
-    home: Option<Command>,
+    (home, read_cache): (Option<Command>, Option<u8>),
 ) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
     let checked = ftt.map_or(Ok(()), |(ftt, _)| placement::check_ftt(ftt));
@@ -220,6 +231,8 @@ fn change(
     let writers = writers.map(|writers| Command::VolumeWriters { name: name.to_owned(), writers });
     let redundancy =
         ftt.map(|(ftt, force)| Command::VolumeRedundancy { name: name.to_owned(), ftt, force });
+    let cache = read_cache
+        .map(|cache_percent| Command::VolumeCache { name: name.to_owned(), cache_percent });
     let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
     let is_home = home.is_some();
     let followed: VolumeReport =
@@ -229,7 +242,7 @@ fn change(
     // no more before it is kept.
     let is_let_go = matches!(home, Some(Command::VolumeKeep { host: None, .. }));
     let copies = if is_let_go { [home, redundancy] } else { [redundancy, home] };
-    let all = copies.into_iter().chain([reserve, connections, writers]);
+    let all = copies.into_iter().chain([reserve, cache, connections, writers]);
     for command in all.flatten() {
         volume = Some(client::ask(&socket, &command)?);
     }
@@ -252,6 +265,9 @@ fn change(
             say_home(volume);
             say_compliance(volume);
         }
+        if read_cache.is_some() {
+            say_cache(volume);
+        }
         if is_connections {
             say!("volume {} is {} from now on", volume.name, volume.connections.name());
         }
@@ -272,6 +288,26 @@ fn say_home(volume: &VolumeReport) {
     match &volume.home {
         Some(home) => say!("volume {} is kept on {}", volume.name, home.host),
         None => say!("volume {} is kept wherever there is room", volume.name),
+    }
+}
+
+/// Tells for which part of a volume read cache is kept, and what it has of it on each host.
+fn say_cache(volume: &VolumeReport) {
+    let percent = volume.cache_percent;
+    if percent > 0 {
+        let bytes = u128::from(volume.size_bytes) * u128::from(percent) / 100;
+        let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
+        say!("read cache: kept for {percent} % ({bytes}), as far as it is on hybrid disk groups");
+    } else {
+        say!("read cache: none is kept for it");
+    }
+    for at in volume.cached.iter().filter(|at| at.asked_bytes > 0) {
+        say!(
+            "  {}: {} kept, {} of it there",
+            at.host,
+            format_size(at.kept_bytes),
+            format_size(at.held_bytes)
+        );
     }
 }
 
@@ -303,6 +339,9 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
         }
         if let Some(home) = &volume.home {
             say!("kept on: {}", home.host);
+        }
+        if volume.cache_percent > 0 || !volume.cached.is_empty() {
+            say_cache(volume);
         }
         say_limits(volume);
         say_compliance(volume);

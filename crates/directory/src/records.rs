@@ -7,6 +7,7 @@
 //! panics on a record that breaks them: nothing may ever write such a record.
 
 mod affinity;
+mod cache;
 mod connections;
 mod domains;
 mod error;
@@ -34,6 +35,8 @@ pub use keys::{
 
 use affinity::check_kept_on;
 pub use affinity::{Affinity, FORMAT_AFFINITY};
+pub use cache::FORMAT_CACHE;
+use cache::check_cache_percent;
 pub use connections::Connections;
 pub use domains::{
     DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain,
@@ -217,6 +220,9 @@ pub struct VolumeRecord {
     pub ftt: u8,
     /// Part of its size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
+    /// For which part of its size read cache is kept on hybrid disk groups, of all copies together,
+    /// 0 to 100 percent.
+    pub cache_percent: u8,
     /// Over how many objects what it gets is striped, 1 to [`STRIPE_WIDTH_MAX`]; 1: not at all.
     pub stripe_width: u8,
     /// The host (not one of its shards) that all of it is kept on; only where it tolerates no
@@ -488,6 +494,7 @@ impl VolumeRecord {
         ensure(is_whole, "size_bytes", "is not a multiple of 512")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        check_cache_percent(self.cache_percent)?;
         check_width(self.stripe_width)?;
         check_kept_on(self.kept_on.as_deref(), self.ftt)?;
         self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;

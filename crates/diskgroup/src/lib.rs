@@ -24,7 +24,7 @@
 //! | `keys` | the numbers by which chunks and blocks are found |
 //! | `log` | as data: queue, the commit under composition, the ring of segments, the index |
 //! | `store` | as data: chunk map, checksum pages in memory, components, space, what changed last |
-//! | `readcache` | as data: which piece is in which slot, which goes next, streams |
+//! | `readcache` | as data: which piece is in which slot, whose it is, which goes next, streams |
 //! | `pace`, `standing`, `latency` | how fast destage may be; its waits; how devices answer |
 //! | `state` | all of the above in one cell, and what wakes each task |
 //! | `devices` | superblocks; devices late, stuck, away, out, replaced; writes are read back |
@@ -83,13 +83,14 @@ pub use limits::GroupLimits;
 pub use memory::{CHECKSUM_BYTES_MIN, CHECKSUM_DEVICES_MAX, MemoryParts, StoreMemory};
 pub use mutations::Mutations;
 pub use pressure::{Limit, Pressure};
+pub use readcache::CACHE_KEPT_MAX_PERCENT;
 pub use space::{DeviceRole, DeviceStatus, Reserve};
 pub use state::DiskGroup;
 pub use store::space::Space;
 pub use types::{
-    Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
-    CreateSizes, DeviceRequests, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec,
-    GroupStatus, ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
+    Append, AppendKind, BadCause, BadRange, CacheShare, CapacityStatus, Changed, ComponentInfo,
+    ComponentMeta, CreateSizes, DeviceRequests, GroupError, GroupKind, GroupOptions, GroupShape,
+    GroupSpec, GroupStatus, ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
 };
 pub use verify::audit::{Audit, Inconsistency, LogSegment};
 pub use verify::lines::LineAudit;

@@ -37,6 +37,7 @@
 //! 8. So no header on the device ever names a later lsn of a chunk of the same component than the
 //!    map does. Data has checksums in the header: what was lost or torn there is a miss.
 
+mod owners;
 mod policy;
 #[cfg(test)]
 mod ratios;
@@ -45,6 +46,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use owners::CACHE_KEPT_MAX_PERCENT;
 pub(crate) use slots::{Slots, key_of, piece_of, split};
 pub(crate) use streams::{AheadState, Streams};
 
@@ -94,12 +96,15 @@ impl ReadCache {
 
     pub(crate) fn status(&self) -> ReadCacheStatus {
         let counters = self.counters;
+        let (asked, kept) = self.slots.kept();
         ReadCacheStatus {
             bytes: u64::from(self.layout.lines) * base::CHUNK_SIZE,
             slots: u64::from(self.layout.lines) * PIECES as u64,
             slots_used: self.slots.used() as u64,
             used_bytes: self.slots.used() as u64 * PIECE_SIZE,
             memory_bytes: self.slots.memory() as u64,
+            asked_bytes: asked.saturating_mul(PIECE_SIZE),
+            kept_bytes: kept * PIECE_SIZE,
             is_loaded: self.is_loaded,
             warm_slots: counters.warm_slots,
             hits: counters.hits,

@@ -364,6 +364,11 @@ pub struct ReadCacheStatus {
     pub slots_used: u64,
     /// Bytes of those.
     pub used_bytes: u64,
+    /// Bytes that are to be kept for components, and those that are: at most
+    /// [`CACHE_KEPT_MAX_PERCENT`](crate::CACHE_KEPT_MAX_PERCENT) of all.
+    pub asked_bytes: u64,
+    /// See above.
+    pub kept_bytes: u64,
     /// Bytes of memory that it takes, but for what is under way.
     pub memory_bytes: u64,
     /// Whether everything that outlived the restart was taken over.
@@ -388,6 +393,30 @@ pub struct ReadCacheStatus {
     pub header_bytes: u64,
     /// Blocks of the cache that were not what they should be, and were read from capacity.
     pub rotten_blocks: u64,
+}
+
+/// What a component has of a read cache, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheShare {
+    /// Of its pieces that are there.
+    pub held_bytes: u64,
+    /// That were asked for it, and those that are kept: less where components ask for more together
+    /// than [`CACHE_KEPT_MAX_PERCENT`](crate::CACHE_KEPT_MAX_PERCENT) of the cache.
+    pub asked_bytes: u64,
+    /// See above.
+    pub kept_bytes: u64,
+}
+
+impl CacheShare {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            held_bytes: self.held_bytes.saturating_add(other.held_bytes),
+            asked_bytes: self.asked_bytes.saturating_add(other.asked_bytes),
+            kept_bytes: self.kept_bytes.saturating_add(other.kept_bytes),
+        }
+    }
 }
 
 impl ReadCacheStatus {

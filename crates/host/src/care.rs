@@ -23,6 +23,7 @@
 
 pub(crate) mod backups;
 pub(crate) mod balance;
+pub(crate) mod caches;
 pub(crate) mod cleanup;
 pub(crate) mod deletions;
 pub(crate) mod describe;

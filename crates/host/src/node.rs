@@ -13,7 +13,7 @@ use crate::care::repair::Repairs;
 use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
 use crate::care::trash::Trash;
 use crate::care::writers::WriterCare;
-use crate::care::{describe, latency, leftovers, reserves};
+use crate::care::{caches, describe, latency, leftovers, reserves};
 use crate::cluster::membership::OwnCluster;
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
@@ -436,6 +436,8 @@ impl Node {
         let reserves =
             reserves::run(env.clone(), directory.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
+        let caches = caches::run(env.clone(), view.clone(), self.storage.clone());
+        self.tasks.spawn(env, "caches", caches);
         self.tasks.spawn(env, "repair", self.repairs.clone().run());
         let describe =
             describe::run(env.clone(), view.clone(), self.storage.clone(), me.incarnation);

@@ -110,6 +110,7 @@ impl Operations {
             | Command::VolumeWriters { .. }
             | Command::VolumeTakeOver { .. }
             | Command::VolumeKeep { .. }
+            | Command::VolumeCache { .. }
             | Command::VolumeLabel { .. }
             | Command::VolumeSetPolicy { .. }
             | Command::VolumeRename { .. }

@@ -60,6 +60,7 @@ pub(crate) fn volume(id: VolumeId, name: &str, objects: &[ObjectRecord]) -> Volu
         size_bytes: objects.iter().map(|one| one.sectors * base::SECTOR_SIZE).sum(),
         ftt: 0,
         reserve_percent: 0,
+        cache_percent: 0,
         stripe_width: 1,
         kept_on: None,
         connections: Connections::Shared,

@@ -158,6 +158,13 @@ pub enum Command {
         #[serde(default)]
         remove: Vec<String>,
     },
+    /// Keeps read cache of hybrid disk groups for a part of a volume, while it is in use.
+    VolumeCache {
+        /// Its name.
+        name: String,
+        /// The part of its size, 0 to 100 percent.
+        cache_percent: u8,
+    },
     /// Keeps all of a volume on one host, while it is in use.
     VolumeKeep {
         /// Its name.
@@ -398,6 +405,9 @@ pub struct NewVolume {
     /// wherever there is room.
     #[serde(default)]
     pub on: Option<String>,
+    /// For which part of its size read cache is kept, 0 to 100 percent.
+    #[serde(default)]
+    pub cache_percent: u8,
 }
 
 impl NewVolume {
@@ -414,6 +424,7 @@ impl NewVolume {
             labels: Labels::new(),
             writers: None,
             on: None,
+            cache_percent: 0,
         }
     }
 }
@@ -450,6 +461,9 @@ pub struct PolicyRules {
     /// Part of a volume's size that is kept for it, percent.
     #[serde(default)]
     pub reserve_percent: Option<u8>,
+    /// For which part of a volume's size read cache is kept, 0 to 100 percent.
+    #[serde(default)]
+    pub cache_percent: Option<u8>,
     /// Over how many parts volumes are striped.
     #[serde(default)]
     pub stripe_width: Option<u8>,

@@ -19,15 +19,15 @@ pub use command::{
 };
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
-    BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComplianceReport, ComplianceState,
-    ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, DomainReport, DomainsReport,
-    EffectReport, Follower, GroupDetail, GroupReport, Health, HeldReport, HomeReport, HostLevel,
-    HostReport, HostState, LatencyReport, LayoutReport, LimitedReport, MaintenanceReport,
-    MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy, NotFollowing, NotRepaired,
-    OrphanReport, PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport,
-    PolicyReport, ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport,
-    RestoreReport, ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport,
-    StageReport, StalePart, StaleReport, StatusReport, TrashedReport, TurnsReport, UpgradeReport,
-    VolumePolicy, VolumeReport, VolumeWithoutHost, WriterReport, WritesReport, by_host,
-    seconds_left, shards_of,
+    BLOCKS_LOST, BackupReport, CachedReport, ClassReport, ClusterReport, ComplianceReport,
+    ComplianceState, ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport,
+    DomainReport, DomainsReport, EffectReport, Follower, GroupDetail, GroupReport, Health,
+    HeldReport, HomeReport, HostLevel, HostReport, HostState, LatencyReport, LayoutReport,
+    LimitedReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy,
+    NotFollowing, NotRepaired, OrphanReport, PlaceKind, PlaceReport, PlacementReport,
+    PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport,
+    RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason, ResyncReport,
+    ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StalePart, StaleReport, StatusReport,
+    TrashedReport, TurnsReport, UpgradeReport, VolumePolicy, VolumeReport, VolumeWithoutHost,
+    WriterReport, WritesReport, by_host, seconds_left, shards_of,
 };

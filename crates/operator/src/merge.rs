@@ -41,6 +41,7 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
             };
             ours.clients += theirs.clients;
             ours.limited.extend(theirs.limited);
+            ours.cached.extend(theirs.cached);
             // A host that was started lately did not see when the reduction began.
             if ours.reduced_seconds.is_some() {
                 ours.reduced_seconds = ours.reduced_seconds.max(theirs.reduced_seconds);
@@ -175,6 +176,8 @@ pub(crate) mod tests {
             size_bytes: 1 << 30,
             ftt: 1,
             reserve_percent: 0,
+            cache_percent: 0,
+            cached: Vec::new(),
             stripe_width: 1,
             home: None,
             otherwise_striped_bytes: 0,

@@ -278,6 +278,12 @@ pub struct VolumeReport {
     /// Part of its size that is kept for it, percent.
     #[serde(default)]
     pub reserve_percent: u8,
+    /// For which part of its size read cache is kept, percent.
+    #[serde(default)]
+    pub cache_percent: u8,
+    /// Read cache that it has on hybrid disk groups, by host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cached: Vec<CachedReport>,
     /// Over how many parts what it gets is striped; 1: not at all.
     #[serde(default = "crate::command::one")]
     pub stripe_width: u8,
@@ -333,6 +339,19 @@ pub struct VolumeReport {
     /// What its creator should know; said once, when it is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// What a volume has of the read cache of one host, bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CachedReport {
+    /// Name of the host.
+    pub host: String,
+    /// Of its pieces that are there.
+    pub held_bytes: u64,
+    /// That are to be kept for it there.
+    pub asked_bytes: u64,
+    /// That are kept: less where volumes ask for more than may be kept together.
+    pub kept_bytes: u64,
 }
 
 /// The host that all of a volume is kept on.

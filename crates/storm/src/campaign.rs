@@ -457,6 +457,7 @@ impl SeedRun {
         let planned = &self.plan.volumes[volume];
         let command = Command::VolumeCreate(NewVolume {
             reserve_percent: planned.reserve_percent,
+            cache_percent: planned.cache_percent,
             stripe_width: planned.stripe_width,
             writers: Some(planned.writers),
             ..NewVolume::new(VolumePlan::name(volume), planned.sectors * SECTOR_SIZE, planned.ftt)

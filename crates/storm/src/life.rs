@@ -10,8 +10,9 @@ mod choice;
 mod history;
 
 use crate::cluster::{Asking, Cluster};
-use crate::plan::WRITERS_FROM;
 use crate::plan::growth::AFFINITY_FROM;
+use crate::plan::{WRITERS_FROM, may_keep_cache};
+
 use crate::releases;
 use base::{Instant, Map, Rng};
 pub(crate) use choice::SpareDeed;
@@ -69,6 +70,8 @@ pub(crate) struct Life {
     pub(crate) may_have_one: bool,
     /// Whether those of one copy may be kept on one host.
     pub(crate) may_be_kept: bool,
+    /// Whether read cache may be kept for them.
+    pub(crate) may_keep_cache: bool,
     /// Whether this round has any.
     pub(crate) is_on: bool,
     /// Whether there may be something of one.
@@ -92,6 +95,7 @@ impl Life {
             rng: Rng::stream(seed, STREAM),
             may_have_one: seed >= WRITERS_FROM && !releases::are_mixed(seed),
             may_be_kept: seed >= AFFINITY_FROM && !releases::are_mixed(seed),
+            may_keep_cache: may_keep_cache(seed),
             is_on: false,
             is_begun: false,
             number: 1,

@@ -16,7 +16,7 @@ mod volumes;
 
 pub use memory::{HostMemory, HostPages};
 pub use small::PlanLimits;
-pub(crate) use volumes::WRITERS_FROM;
+pub(crate) use volumes::{WRITERS_FROM, may_keep_cache};
 
 use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
@@ -113,6 +113,8 @@ pub struct VolumePlan {
     pub ftt: u8,
     /// The reserve: the part of its size that is kept for it, percent.
     pub reserve_percent: u8,
+    /// For which part of its size read cache is kept, percent.
+    pub cache_percent: u8,
     /// Through how many hosts it is written at a time.
     pub writers: Writers,
     /// What its clients do.
@@ -231,7 +233,8 @@ impl Plan {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
         }
         for (at, more) in volumes::more_of_each(seed).take(volumes.len()).enumerate() {
-            (volumes[at].load.status_percent, volumes[at].writers) = more;
+            let volume = &mut volumes[at];
+            (volume.load.status_percent, volume.writers, volume.cache_percent) = more;
         }
         // A hybrid group needs room for its read cache.
         let (kind, more) = match seed >= LATE_FIRST && late.below(2) == 0 {
@@ -364,6 +367,7 @@ impl VolumePlan {
                 _ => 1,
             },
             reserve_percent: 0,
+            cache_percent: 0,
             writers: Writers::Any,
             load,
         }

@@ -297,6 +297,7 @@ fn is_reported(record: &VolumeRecord, report: &VolumeReport) -> bool {
         && report.labels == record.labels
         && report.home.as_ref().map(|home| &home.host) == record.kept_on.as_ref()
         && (report.ftt, report.reserve_percent) == (record.ftt, record.reserve_percent)
+        && report.cache_percent == record.cache_percent
 }
 
 async fn read_all(node: &Node, name: &str, bytes: u64) -> Option<Vec<Option<u8>>> {

@@ -14,6 +14,7 @@ pub enum PolicyCommand {
   gabion policy create gold --ftt 2 --reserve 100
   gabion policy create wide --stripe-width 4      load on one volume is spread over more devices
   gabion policy create gold --ftt 2 --force on    also before there are hosts for three copies
+  gabion policy create quick --read-cache 20      that part stays in the cache of hybrid groups
   gabion policy create scratch --ftt 0 --affinity host   each volume stays on one host
   gabion policy create batch --ftt 0 --repair-delay never --iops 2000 --bandwidth 50MiB
 Then: gabion volume create db --size 50GiB --policy gold, or gabion volume set-policy db gold")]
@@ -76,6 +77,9 @@ pub struct RulesArgs {
     /// Part of a volume's size that is kept for it on each of its hosts, 0 to 100
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100), value_name = "PERCENT")]
     pub reserve: Option<u8>,
+    /// For which part of a volume's size the read cache of hybrid disk groups is kept, 0 to 100
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100), value_name = "PERCENT")]
+    pub read_cache: Option<u8>,
     /// Over how many parts volumes are striped, 1 (not at all) to 12; they are on different disk
     /// groups as far as there are any. Volumes that are there keep what they have
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=12), value_name = "N")]
@@ -104,11 +108,12 @@ pub struct RulesArgs {
 impl RulesArgs {
     /// As a host is told.
     pub fn rules(self) -> PolicyRules {
-        let Self { ftt, reserve, stripe_width, affinity, force, repair_delay, iops, bandwidth } =
-            self;
+        let Self { ftt, reserve, read_cache, stripe_width, affinity, .. } = self;
+        let Self { force, repair_delay, iops, bandwidth, .. } = self;
         PolicyRules {
             ftt,
             reserve_percent: reserve,
+            cache_percent: read_cache,
             stripe_width,
             affinity,
             force: force.map(|switch| switch == Switch::On),

@@ -9,6 +9,9 @@ use clap::{ArgGroup, Args, Subcommand};
 use host::{Connections, Writers};
 use operator::NewVolume;
 
+/// What 'gabion volume change' changes beside the reserve.
+const CHANGES: [&str; 6] = ["connections", "ftt", "read_cache", "writers", "on", "anywhere"];
+
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
     /// Create a volume
@@ -17,6 +20,7 @@ pub enum VolumeCommand {
   gabion volume create db --size 50GiB --reserve 100
   gabion volume create scratch --size 100GiB --ftt 0
   gabion volume create scratch --size 100GiB --ftt 0 --on host2   all of it there, and nowhere else
+  gabion volume create db --size 50GiB --read-cache 20   10 GiB of it stay in hybrid groups' cache
   gabion volume create disk --size 20GiB --connections exclusive
   gabion volume create gfs --size 20GiB --writers any   for a file system of several machines
   gabion volume create db --size 50GiB --stripe-width 4   its load is spread over more devices
@@ -56,27 +60,32 @@ Hosts that fail together: gabion domain list")]
         /// Its name
         name: String,
     },
-    /// Change how many failures a volume tolerates, how much space is kept for it, where it is
-    /// kept, or who may use it and write to it, while it is in use
+    /// Change how many failures a volume tolerates, how much space or read cache is kept for it,
+    /// where it is kept, or who may use it and write to it, while it is in use
     #[command(after_help = "Examples:
   gabion volume change db --ftt 2          one copy more is made; see how far with 'volume show'
   gabion volume change db --reserve 100
   gabion volume change db --reserve 0      other volumes may have the space again
+  gabion volume change db --read-cache 20  that part stays in the cache of hybrid groups
   gabion volume change db --connections exclusive   for clients that connect from now on
   gabion volume change db --writers one    clients of one host write to it at a time
   gabion volume change scratch --on host2  all of it moves there, and stays; it has one copy
   gabion volume change scratch --anywhere  wherever there is room
 More is refused where a host has no room for it, and then nothing is changed. A copy whose host is
 down takes it when it returns. Run it again after an interruption. A volume that follows a policy
-follows none once its failures to tolerate or its reserve were changed here.")]
+follows none once its failures to tolerate, its reserve or its read cache were changed here.")]
     Change {
         /// Its name
         name: String,
         /// Part of the size that is kept for it on each of its hosts, 0 to 100
         #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT")]
-        #[arg(required_unless_present_any = ["connections", "ftt", "writers", "on", "anywhere"])]
+        #[arg(required_unless_present_any = CHANGES)]
         reserve: Option<u8>,
+        /// Part of the size for which the read cache of hybrid disk groups is kept, 0 to 100
+        #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
+        #[arg(value_name = "PERCENT")]
+        read_cache: Option<u8>,
         /// Failures it tolerates: 0 (one copy), 1 (two copies), 2 or 3 (four)
         #[arg(long, value_name = "N")]
         ftt: Option<u8>,
@@ -274,6 +283,11 @@ pub struct NewVolumeArgs {
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     #[arg(value_name = "PERCENT")]
     reserve: u8,
+    /// Part of the size for which the read cache of hybrid disk groups is kept, 0 to 100: what
+    /// others read does not push it out
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(value_name = "PERCENT")]
+    read_cache: u8,
     /// Over how many parts it is striped, 1 (not at all) to 12: they take turns, 1 MiB each,
     /// and are on different disk groups as far as there are any
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=12))]
@@ -291,8 +305,10 @@ pub struct NewVolumeArgs {
     /// (without this option such a policy keeps it on the host that carries out the command)
     #[arg(long, value_name = "HOST")]
     on: Option<String>,
-    /// The policy that it follows, in the place of --ftt, --reserve and --stripe-width
-    #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve", "stripe_width"])]
+    /// The policy that it follows, in the place of --ftt, --reserve, --read-cache and
+    /// --stripe-width
+    #[arg(long, value_name = "POLICY")]
+    #[arg(conflicts_with_all = ["ftt", "reserve", "read_cache", "stripe_width"])]
     policy: Option<String>,
     /// Make it with fewer copies where there is no place for all of them; the others are made
     /// as soon as there is one
@@ -309,6 +325,7 @@ impl NewVolumeArgs {
         let labels = self.labels.iter().cloned().map(LabelChange::Set).collect::<Vec<_>>();
         Ok(NewVolume {
             reserve_percent: self.reserve,
+            cache_percent: self.read_cache,
             stripe_width: self.stripe_width,
             policy: self.policy.clone(),
             force: self.force,

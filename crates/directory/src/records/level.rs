@@ -28,8 +28,10 @@ impl Level {
     pub const WRITERS: Self = Self(3);
     /// Volumes that are kept on one host ([`super::FORMAT_AFFINITY`]), and policies that say so.
     pub const AFFINITY: Self = Self(4);
+    /// Volumes for which read cache is kept ([`super::FORMAT_CACHE`]), and policies that say so.
+    pub const CACHE: Self = Self(5);
     /// What this release knows.
-    pub const NEWEST: Self = Self::AFFINITY;
+    pub const NEWEST: Self = Self::CACHE;
 
     /// A level of this number, also one of later releases; `None` for zero.
     #[must_use]

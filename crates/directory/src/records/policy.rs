@@ -4,8 +4,8 @@
 
 use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::{
-    Affinity, FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, check_width,
-    ensure, is_name,
+    Affinity, FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError,
+    check_cache_percent, check_width, ensure, is_name,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,10 @@ const FORMAT_LIMITED: u32 = 2;
 /// The format of the record of a policy that stripes or forces, with or without limits.
 const FORMAT_PROVISIONING: u32 = 3;
 
-/// The format of the record of a policy that keeps volumes on one host, whatever else it has.
+/// The format of the record of a policy that keeps volumes on one host.
 const FORMAT_POLICY_AFFINITY: u32 = 4;
+/// The format of the record of a policy that keeps read cache, whatever else it has.
+const FORMAT_POLICY_CACHE: u32 = 5;
 
 /// How long a copy of a volume may be away before another host gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +58,8 @@ pub struct PolicyRecord {
     pub ftt: u8,
     /// Part of a volume's size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
+    /// For which part of a volume's size read cache is kept, 0 to 100 percent.
+    pub cache_percent: u8,
     /// Over how many objects volumes are striped, 1 to
     /// [`STRIPE_WIDTH_MAX`](super::STRIPE_WIDTH_MAX); 1: not at all.
     pub stripe_width: u8,
@@ -91,6 +95,7 @@ impl PolicyRecord {
             version: 1,
             ftt: 1,
             reserve_percent: 0,
+            cache_percent: 0,
             stripe_width: 1,
             affinity: Affinity::None,
             force: false,
@@ -115,6 +120,7 @@ impl PolicyRecord {
         ensure(self.version > 0, "version", "is zero")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        check_cache_percent(self.cache_percent)?;
         check_width(self.stripe_width)?;
         self.affinity.check(self.ftt)?;
         self.limits.check()?;
@@ -129,6 +135,7 @@ impl PolicyRecord {
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
         to_json(&Policy {
             format: match self.limits.is_any() {
+                _ if self.cache_percent > 0 => FORMAT_POLICY_CACHE,
                 _ if self.affinity != Affinity::None => FORMAT_POLICY_AFFINITY,
                 _ if self.stripe_width > 1 || self.force => FORMAT_PROVISIONING,
                 true => FORMAT_LIMITED,
@@ -138,6 +145,7 @@ impl PolicyRecord {
             version: self.version,
             ftt: self.ftt,
             reserve_percent: self.reserve_percent,
+            cache_percent: (self.cache_percent > 0).then_some(self.cache_percent),
             stripe_width: (self.stripe_width > 1).then_some(self.stripe_width),
             affinity: Some(self.affinity).filter(|affinity| *affinity != Affinity::None),
             force: self.force.then_some(true),
@@ -157,6 +165,7 @@ impl PolicyRecord {
             version: s.version,
             ftt: s.ftt,
             reserve_percent: s.reserve_percent,
+            cache_percent: s.cache_percent.unwrap_or(0),
             stripe_width: s.stripe_width.unwrap_or(1),
             affinity: s.affinity.unwrap_or_default(),
             force: s.force.unwrap_or(false),
@@ -189,33 +198,45 @@ struct Policy {
     version: u64,
     ftt: u8,
     reserve_percent: u8,
-    /// In format 3 this or `force`, in format 4 sometimes, else neither. Not 1, which means no
-    /// field.
+    /// In format 5 always, else never. Not 0, which means no field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_percent: Option<u8>,
+    /// In format 3 this or `force`, in formats 4 and 5 sometimes, else neither. Not 1, which means
+    /// no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stripe_width: Option<u8>,
-    /// In format 4 always, else never. Not `none`, which means no field.
+    /// In format 4 always, in format 5 sometimes, else never. Not `none`, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     affinity: Option<Affinity>,
     /// Not false, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     force: Option<bool>,
     repair_delay: RepairDelay,
-    /// In format 2 always, in formats 3 and 4 sometimes, else never. Not empty.
+    /// In format 2 always, in formats 3 to 5 sometimes, else never. Not empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limits: Option<IoLimits>,
 }
 
 impl Stored for Policy {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED, FORMAT_PROVISIONING, FORMAT_POLICY_AFFINITY];
+    const FORMATS: &[u32] =
+        &[FORMAT, FORMAT_LIMITED, FORMAT_PROVISIONING, FORMAT_POLICY_AFFINITY, FORMAT_POLICY_CACHE];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let has_all = self.format == FORMAT_POLICY_AFFINITY;
-        let affinity = has_all.then_some(Affinity::Host);
-        ensure(self.affinity == affinity, "affinity", OTHER_FORMAT)?;
+        let has_cache = self.format == FORMAT_POLICY_CACHE;
+        let is_kept = self.cache_percent.is_some_and(|percent| percent > 0);
+        let cache = if has_cache { is_kept } else { self.cache_percent.is_none() };
+        ensure(cache, "cache_percent", OTHER_FORMAT)?;
+        let is_near = self.format == FORMAT_POLICY_AFFINITY;
+        let affinity = match self.affinity {
+            Some(affinity) => affinity == Affinity::Host && (is_near || has_cache),
+            None => !is_near,
+        };
+        ensure(affinity, "affinity", OTHER_FORMAT)?;
+        let has_all = is_near || has_cache;
         let provisions = self.format == FORMAT_PROVISIONING;
         let is_said = self.stripe_width.is_some() || self.force.is_some();
         let belongs = has_all || is_said == provisions;

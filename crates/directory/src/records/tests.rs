@@ -4,6 +4,7 @@ use super::*;
 use base::CHUNK_SECTORS;
 
 mod affinity;
+mod cache;
 mod formats;
 mod levels;
 mod volumes;
@@ -66,6 +67,7 @@ fn volume() -> VolumeRecord {
         size_bytes: OBJECT_SECTORS_MAX * SECTOR_SIZE + 512,
         ftt: 1,
         reserve_percent: 0,
+        cache_percent: 0,
         stripe_width: 1,
         kept_on: None,
         connections: Connections::Shared,
@@ -84,6 +86,7 @@ fn policy() -> PolicyRecord {
         version: 3,
         ftt: 2,
         reserve_percent: 100,
+        cache_percent: 0,
         stripe_width: 1,
         affinity: Affinity::None,
         force: false,

@@ -20,6 +20,8 @@ const PAGES_AHEAD_CHUNKS: u64 = 64;
 pub(crate) struct Fill {
     inner: Rc<GroupInner>,
     key: u64,
+    /// Of the component.
+    serial: u32,
     seen: ChangeCount,
     /// The block with which `crcs` begins, the first of a piece, and the one with which the data
     /// that is read does.
@@ -60,13 +62,13 @@ impl Fill {
     pub(crate) fn new(
         inner: &Rc<GroupInner>,
         cache: &mut ReadCache,
-        key: u64,
+        (key, serial): (u64, u32),
         (first, crcs): (usize, Vec<Option<u32>>),
         (read_from, wanted): (usize, Vec<usize>),
     ) -> Self {
         cache.fills += 1;
         let seen = cache.slots.watch(key);
-        Self { inner: Rc::clone(inner), key, seen, first, read_from, crcs, wanted }
+        Self { inner: Rc::clone(inner), key, serial, seen, first, read_from, crcs, wanted }
     }
 
     /// Goes on in the background: the reader has what it wanted.
@@ -125,7 +127,8 @@ impl Fill {
                     continue;
                 }
             }
-            let Some(slot) = cache.slots.begin_fill(key, self.seen) else { continue };
+            let begun = cache.slots.begin_fill(key, self.serial, self.seen);
+            let Some(slot) = begun else { continue };
             // What was read besides what was wanted was not compared yet.
             let blocks = crcs.iter().copied().enumerate();
             let is_good = |(block, crc): &(usize, Option<u32>)| {

@@ -231,7 +231,8 @@ impl ReadPlan {
             let crcs = (low..high).map(crc_of).collect();
             let wanted = run.checks.iter().map(|(stored, ..)| stored.start - first);
             let wanted = wanted.map(|sectors| to_usize(sectors / BLOCK_SECTORS)).collect();
-            let fill = Fill::new(&self.inner, cache, key, (low, crcs), (from, wanted));
+            let fill =
+                Fill::new(&self.inner, cache, (key, self.serial), (low, crcs), (from, wanted));
             run.origin = Origin::Fill(fill);
         }
         Ok(Some(runs))

@@ -13,6 +13,9 @@
 //! to see whether this is still so. The others are only remembered, and come in when they are read
 //! once more.
 //!
+//! Slots that components keep ([`super::owners`]) are passed by, and age as others do: what a
+//! component keeps is what it used lately.
+//!
 //! No I/O, no clock, nothing random; 3 to 4 bytes of memory per slot.
 
 use std::collections::VecDeque;
@@ -95,6 +98,15 @@ pub(crate) enum FirstQueue {
     Small,
     /// Among the others.
     Main,
+}
+
+/// Why a slot does not go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stays {
+    /// Somebody reads or writes it: for a moment.
+    Pinned,
+    /// Its component keeps it.
+    Kept,
 }
 
 /// See the module.
@@ -195,26 +207,26 @@ impl Policy {
         }
     }
 
-    /// Takes out the slot that goes first; none where all that may go are pinned.
+    /// Takes out the slot that goes first; none where all that the hand comes by stay.
     pub(super) fn evict(
         &mut self,
-        is_pinned: impl Fn(u32) -> bool,
+        stays: impl Fn(u32) -> Option<Stays>,
         key_of: impl Fn(u32) -> u64,
     ) -> Option<u32> {
         let mut slot = None;
         if self.small.len() >= self.small_most {
-            slot = self.evict_small(&is_pinned, &key_of);
+            slot = self.evict_small(&stays, &key_of);
         }
         let slot = slot
-            .or_else(|| self.evict_main(&is_pinned))
-            .or_else(|| self.evict_small(&is_pinned, &key_of))?;
+            .or_else(|| self.evict_main(&stays))
+            .or_else(|| self.evict_small(&stays, &key_of))?;
         self.remove(slot);
         Some(slot)
     }
 
     fn evict_small(
         &mut self,
-        is_pinned: &impl Fn(u32) -> bool,
+        stays: &impl Fn(u32) -> Option<Stays>,
         key_of: &impl Fn(u32) -> u64,
     ) -> Option<u32> {
         for _ in 0..self.small.len() {
@@ -223,9 +235,17 @@ impl Policy {
             if mark & QUEUE != SMALL {
                 continue; // it went before
             }
-            if is_pinned(slot) {
-                self.small.push_back(slot);
-                continue;
+            match stays(slot) {
+                Some(Stays::Pinned) => {
+                    self.small.push_back(slot);
+                    continue;
+                }
+                // It stays for long: nobody is to come by it here again and again.
+                Some(Stays::Kept) => {
+                    self.marks[slot as usize] = mark / USE * USE | MAIN;
+                    continue;
+                }
+                None => {}
             }
             let is_used = mark >= USE;
             self.worth -= self.worth / WORTH_LAST;
@@ -241,7 +261,7 @@ impl Policy {
         None
     }
 
-    fn evict_main(&mut self, is_pinned: &impl Fn(u32) -> bool) -> Option<u32> {
+    fn evict_main(&mut self, stays: &impl Fn(u32) -> Option<Stays>) -> Option<u32> {
         let count = u32::try_from(self.marks.len()).ok()?;
         let mut least: Option<(u8, u32)> = None;
         let passes = count.saturating_mul(u32::from(USES_MAX) + 1).min(PASSES_MAX.max(count / 16));
@@ -253,17 +273,17 @@ impl Policy {
                 continue;
             }
             let uses = *mark / USE;
-            if uses == 0 && !is_pinned(slot) {
-                return Some(slot);
-            }
             if uses == 0 {
-                continue;
+                match stays(slot) {
+                    None => return Some(slot),
+                    Some(_) => continue,
+                }
             }
-            if least.is_none_or(|(other, _)| uses < other) {
+            if least.is_none_or(|(other, _)| uses < other) && stays(slot).is_none() {
                 least = Some((uses, slot));
             }
             *mark -= USE;
         }
-        least.map(|(_, slot)| slot).filter(|slot| !is_pinned(*slot))
+        least.map(|(_, slot)| slot)
     }
 }

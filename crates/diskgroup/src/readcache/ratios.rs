@@ -135,6 +135,13 @@ impl Ours {
 
 impl Cache for Ours {
     fn read(&mut self, piece: u64, block: u32) -> bool {
+        self.read_of(1, piece, block)
+    }
+}
+
+impl Ours {
+    /// A block of a piece of a component is read; whether it was a hit.
+    fn read_of(&mut self, serial: u32, piece: u64, block: u32) -> bool {
         self.reads += 1;
         // So many as magnetic devices serve in a second, at best.
         if self.reads.is_multiple_of(100) {
@@ -151,7 +158,7 @@ impl Cache for Ours {
         }
         self.misses += 1;
         let seen = self.slots.watch(key >> 4);
-        if let Some(slot) = self.slots.begin_fill(key, seen) {
+        if let Some(slot) = self.slots.begin_fill(key, serial, seen) {
             self.fills += 1;
             let blocks = (0..16).map(|block| (block, Some(1)));
             self.slots.end_fill((slot, key, seen), blocks, true);
@@ -295,4 +302,44 @@ fn what_is_read_once_is_kept_away_when_the_cache_is_full() {
     assert!(share < 0.1, "{share} of what is read once is written");
     let hits = (0..most / 2).filter(|piece| ours.read(*piece, 0)).count() as u64;
     assert!(hits * 100 >= most / 2 * 95, "{hits} of {} are left", most / 2);
+}
+
+/// Component 1 seldom reads one of `mine` pieces at random, and keeps `kept`; component 2 reads far
+/// more than the cache has, and most of the time. How often each of them hits.
+fn beside_others(kept: u64, mine: u64, lines: u32) -> [f64; 2] {
+    let mut ours = Ours::new(lines);
+    ours.slots.keep(&[(1, kept)]);
+    let slots = u64::from(lines) * PIECES as u64;
+    let mut rng = Rng::stream(11, 5);
+    let (mut hits, mut reads) = ([0_u64; 2], [0_u64; 2]);
+    let rounds = 400 * slots;
+    for round in 0..rounds {
+        let is_mine = rng.below(20) == 0;
+        let block = rng.below(16) as u32;
+        let is_hit = match is_mine {
+            true => ours.read_of(1, rng.below(mine), block),
+            false => ours.read_of(2, (1 << 20) + rng.below(8 * slots), block),
+        };
+        if round > rounds / 2 {
+            let at = usize::from(!is_mine);
+            (reads[at], hits[at]) = (reads[at] + 1, hits[at] + u64::from(is_hit));
+        }
+    }
+    assert!(ours.slots.is_consistent());
+    [0, 1].map(|at| hits[at] as f64 / reads[at] as f64)
+}
+
+#[test]
+fn what_is_kept_for_a_component_is_not_taken_by_one_that_reads_far_more() {
+    let (lines, slots) = (20, 20 * PIECES as u64);
+    let half = slots / 2;
+    let [free, others_then] = beside_others(0, half, lines);
+    assert!(free < 0.5, "{free} where nothing is kept");
+    let [all, others] = beside_others(half, half, lines);
+    assert!(all > 0.99, "{all} of what is kept is there");
+    assert!(others > others_then * 0.4, "{others} with half of the cache, {others_then} with all");
+    let [part, _] = beside_others(half, slots, lines);
+    assert!((0.45..0.65).contains(&part), "{part} where twice as much is read as is kept");
+    let [_, others] = beside_others(slots, slots, lines);
+    assert!(others > others_then * 0.05, "{others}, {others_then} with all: a tenth is nobody's");
 }

@@ -12,7 +12,8 @@ mod stored;
 
 pub(crate) use stored::LineKeys;
 
-use super::policy::{FirstQueue, Policy, bucket, mix};
+use super::owners::{OwnerSlots, Owners};
+use super::policy::{FirstQueue, Policy, Stays, bucket, mix};
 use crate::mutations::Mutations;
 use base::{FixedMap, Map};
 use format::{PIECE_BLOCKS, PIECES, SlotHeader};
@@ -152,6 +153,7 @@ pub(crate) struct Slots {
     free: u32,
     used: usize,
     policy: Policy,
+    owners: Owners,
     busy: FixedMap<Busy>,
     /// Slots whose header on the device names another piece, and which.
     stale: Map<u32, u64>,
@@ -190,6 +192,7 @@ impl Slots {
             free: 0,
             used: 0,
             policy: Policy::new(count as u32),
+            owners: Owners::new(count),
             busy: FixedMap::default(),
             stale: Map::new(),
             stale_most: (count / STALE_SHARE).clamp(PIECES, STALE_MAX),
@@ -214,7 +217,8 @@ impl Slots {
         let tables = self.slots.capacity() * size_of::<CacheSlot>() + self.heads.capacity() * 4;
         let dirty = self.dirty.capacity() * 4 + self.is_dirty.capacity();
         // A map's nodes are half full at least.
-        tables + dirty + self.policy.memory() + self.stale_most * 2 * size_of::<(u32, u64)>()
+        let whose = self.policy.memory() + self.owners.memory();
+        tables + dirty + whose + self.stale_most * 2 * size_of::<(u32, u64)>()
     }
 
     fn bucket(&self, key: u64) -> usize {
@@ -278,6 +282,7 @@ impl Slots {
             self.stale.insert(slot, key);
         }
         (of.known, of.data, of.flags, of.next) = (0, 0, 0, 0);
+        self.owners.take(slot);
         self.used -= 1;
     }
 
@@ -321,10 +326,11 @@ impl Slots {
             .sum()
     }
 
-    /// A slot for a piece: its own, or one that is free or goes. None where it is not worth
-    /// another's, where all are held, and where too many headers name what went.
-    fn admit(&mut self, key: u64) -> Option<u32> {
+    /// A slot for a piece of a component: its own, or one that is free or goes. None where it is
+    /// not worth another's, where all are held or kept, and where too many headers name what went.
+    fn admit(&mut self, key: u64, serial: u32) -> Option<u32> {
         if let Some(slot) = self.find(key) {
+            self.owners.give(slot, serial);
             return Some(slot);
         }
         let (slot, place) = match self.free {
@@ -332,10 +338,16 @@ impl Slots {
                 if self.stale.len() >= self.stale_most {
                     return None;
                 }
-                let place = self.policy.place(key)?;
-                let (slots, busy) = (&self.slots, &self.busy);
-                let is_pinned = |slot: u32| busy.contains_key(&u64::from(slot));
-                let slot = self.policy.evict(is_pinned, |slot| slots[slot as usize].key())?;
+                let place = match self.policy.place(key) {
+                    None if self.owners.lacks(serial) => FirstQueue::Small,
+                    place => place?,
+                };
+                let (slots, busy, owners) = (&self.slots, &self.busy, &self.owners);
+                let stays = |slot: u32| match busy.contains_key(&u64::from(slot)) {
+                    true => Some(Stays::Pinned),
+                    false => owners.is_kept_from(slot, serial).then_some(Stays::Kept),
+                };
+                let slot = self.policy.evict(stays, |slot| slots[slot as usize].key())?;
                 self.unlink(slot);
                 (slot, place)
             }
@@ -345,6 +357,7 @@ impl Slots {
             }
         };
         self.link(slot, key);
+        self.owners.give(slot, serial);
         self.policy.insert(slot, place);
         Some(slot)
     }
@@ -388,10 +401,10 @@ impl Slots {
         self.watched.get(&chunk).is_none_or(is_other)
     }
 
-    /// A slot for a piece that was read of a watched chunk, held until [`Slots::end_fill`]. None
-    /// where the chunk has changed since, where something is being written to the slot, as by
+    /// A slot for a piece that was read of a watched chunk of a component, held until
+    /// [`Slots::end_fill`]. None where the chunk has changed since, where something is being written to the slot, as by
     /// another reader of the same, or where no slot is to be had.
-    pub(crate) fn begin_fill(&mut self, key: u64, seen: ChangeCount) -> Option<u32> {
+    pub(crate) fn begin_fill(&mut self, key: u64, serial: u32, seen: ChangeCount) -> Option<u32> {
         let is_busy = |slot: u32| {
             let busy = self.busy.get(&u64::from(slot));
             busy.is_some_and(|busy| busy.is_filling || busy.is_updating)
@@ -399,7 +412,7 @@ impl Slots {
         if self.has_changed(whole_of(key), seen) || self.find(key).is_some_and(is_busy) {
             return None;
         }
-        let slot = self.admit(key)?;
+        let slot = self.admit(key, serial)?;
         let busy = self.busy.entry(u64::from(slot)).or_default();
         busy.pins += 1;
         busy.is_filling = true;
@@ -521,6 +534,21 @@ impl Slots {
         is_bad
     }
 
+    /// From now on these components keep so many slots, others none.
+    pub(crate) fn keep(&mut self, wanted: &[(u32, u64)]) {
+        self.owners.keep(wanted, self.heads.len() as u64);
+    }
+
+    /// Slots that components asked to keep, and those that they keep.
+    pub(crate) fn kept(&self) -> (u64, u64) {
+        self.owners.sums()
+    }
+
+    /// Slots of a component.
+    pub(crate) fn of_component(&self, serial: u32) -> OwnerSlots {
+        self.owners.of(serial)
+    }
+
     /// What every slot holds that knows something, for an audit.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &CacheSlot)> {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.is(HELD) && slot.known != 0)
@@ -547,6 +575,7 @@ impl Slots {
             .filter(|slot| self.busy.contains_key(slot) && !self.slots[*slot as usize].is(HELD));
         let stale = self.stale.keys().all(|slot| !self.slots[*slot as usize].is(STORED));
         let sums = held == self.used && held == self.policy.len();
-        leads && stale && sums && held + free + gone.count() == self.slots.len()
+        let owners = self.owners.is_consistent(|slot| self.slots[slot].is(HELD));
+        leads && stale && sums && owners && held + free + gone.count() == self.slots.len()
     }
 }

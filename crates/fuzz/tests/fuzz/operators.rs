@@ -81,6 +81,7 @@ fn commands() -> Vec<Vec<u8>> {
     let rules = || PolicyRules {
         ftt: Some(2),
         reserve_percent: Some(7),
+        cache_percent: Some(20),
         stripe_width: Some(2),
         affinity: Some(Affinity::None),
         force: Some(true),
@@ -97,9 +98,11 @@ fn commands() -> Vec<Vec<u8>> {
             policy: Some(name()),
             labels: labels(),
             on: Some("host-1".to_owned()),
+            cache_percent: 20,
             ..NewVolume::new(name(), 1 << 30, 1)
         }),
         Command::VolumeSetPolicy { name: name(), policy: Some(name()) },
+        Command::VolumeCache { name: name(), cache_percent: 20 },
         Command::VolumeKeep { name: name(), host: Some("host-1".to_owned()) },
         Command::VolumeLabel { name: name(), set: labels(), remove: vec!["tier".to_owned()] },
         Command::PolicyList,

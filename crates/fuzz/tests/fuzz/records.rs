@@ -38,6 +38,8 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/volume-10.json"),
         include_bytes!("../../../directory/fixtures/volume-11.json"),
         include_bytes!("../../../directory/fixtures/policy-4.json"),
+        include_bytes!("../../../directory/fixtures/volume-12.json"),
+        include_bytes!("../../../directory/fixtures/policy-5.json"),
     ]
     .map(Vec::from)
     .into()
@@ -116,6 +118,7 @@ fn records_of(input: &[u8]) {
         size_bytes,
         ftt,
         reserve_percent,
+        cache_percent: [0, 0, from.u8() % 102][from.index(3)],
         stripe_width: from.u8() % 14,
         kept_on: from.flag().then(|| ["host1", "a/b", "", "h-2"][from.index(4)].to_owned()),
         connections,

@@ -140,6 +140,7 @@ mod tests {
             size_bytes: 4096,
             ftt: 0,
             reserve_percent: 0,
+            cache_percent: 0,
             stripe_width: 1,
             kept_on: None,
             connections: directory::Connections::Shared,

@@ -281,6 +281,8 @@ fn read_cache(status: &GroupStatus) -> Option<ReadCacheReport> {
     (status.kind != GroupKind::AllFlash).then_some(ReadCacheReport {
         size_bytes: cache.bytes,
         used_bytes: cache.used_bytes,
+        asked_bytes: cache.asked_bytes,
+        kept_bytes: cache.kept_bytes,
         memory_bytes: cache.memory_bytes,
         hits: cache.hits,
         misses: cache.misses,

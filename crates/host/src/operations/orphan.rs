@@ -410,6 +410,7 @@ impl Operations {
             size_bytes: 0,
             ftt: about.ftt,
             reserve_percent: about.reserve_percent,
+            cache_percent: 0,
             stripe_width: layout.width(),
             // Components say neither where it is kept, who may use it, its policy, nor its labels.
             kept_on: None,

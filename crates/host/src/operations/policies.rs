@@ -72,6 +72,7 @@ impl Operations {
 
     /// Whether all hosts of the cluster know what a policy says.
     fn check_level(&self, policy: &PolicyRecord) -> Outcome<()> {
+        self.check_cache(policy.cache_percent)?;
         match policy.affinity {
             Affinity::Host => self.need(Level::AFFINITY, "the affinity of policies"),
             Affinity::None => Ok(()),
@@ -174,16 +175,23 @@ impl Operations {
             }
         }
         let times = |copies: i64| bytes.saturating_mul(u64::try_from(copies).unwrap_or(0));
-        let reserved = u128::from(volume.size_bytes) * u128::from(percent) / 100;
+        let part = |percent: u8| {
+            let bytes = u128::from(volume.size_bytes) * u128::from(percent) / 100;
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
         let effect = EffectReport {
             volume: volume.name.clone(),
             copied_bytes: times(more).saturating_add(moved),
             freed_bytes: times(-more).saturating_add(moved),
-            reserved_bytes: u64::try_from(reserved).unwrap_or(u64::MAX),
+            reserved_bytes: part(percent),
+            cached_bytes: part(policy.cache_percent.saturating_sub(volume.cache_percent)),
             at_most: at_most && (more != 0 || moved > 0),
         };
-        let sums = [effect.copied_bytes, effect.freed_bytes, effect.reserved_bytes];
-        sums.iter().any(|bytes| *bytes > 0).then_some(effect)
+        let kept = effect.reserved_bytes.max(effect.cached_bytes);
+        [effect.copied_bytes, effect.freed_bytes, kept]
+            .iter()
+            .any(|bytes| *bytes > 0)
+            .then_some(effect)
     }
 
     /// Bytes that a copy of an object takes, and whether that is only what it may take at most:
@@ -273,6 +281,7 @@ impl Operations {
         let record = VolumeRecord {
             ftt: policy.ftt,
             reserve_percent: policy.reserve_percent,
+            cache_percent: policy.cache_percent,
             stripe_width: policy.stripe_width,
             kept_on: self.home_by(policy, &before),
             policy: Some(policy.followed()),
@@ -333,6 +342,7 @@ fn follows(volume: &VolumeRecord, policy: &str) -> bool {
 fn has_rules_of(volume: &VolumeRecord, policy: &PolicyRecord) -> bool {
     volume.policy == Some(policy.followed())
         && (volume.ftt, volume.reserve_percent) == (policy.ftt, policy.reserve_percent)
+        && volume.cache_percent == policy.cache_percent
         && volume.stripe_width == policy.stripe_width
         && volume.kept_on.is_some() == (policy.affinity == Affinity::Host)
 }
@@ -342,6 +352,7 @@ fn with_rules(policy: PolicyRecord, rules: PolicyRules) -> Outcome<PolicyRecord>
     let policy = PolicyRecord {
         ftt: rules.ftt.unwrap_or(policy.ftt),
         reserve_percent: rules.reserve_percent.unwrap_or(policy.reserve_percent),
+        cache_percent: rules.cache_percent.unwrap_or(policy.cache_percent),
         stripe_width: rules.stripe_width.unwrap_or(policy.stripe_width),
         affinity: rules.affinity.unwrap_or(policy.affinity),
         force: rules.force.unwrap_or(policy.force),
@@ -383,6 +394,7 @@ fn policy_report(policy: &PolicyRecord, volumes: &[VolumeRecord]) -> PolicyRepor
         version: policy.version,
         ftt: policy.ftt,
         reserve_percent: policy.reserve_percent,
+        cache_percent: policy.cache_percent,
         stripe_width: policy.stripe_width,
         affinity: policy.affinity,
         force: policy.force,

@@ -110,6 +110,8 @@ impl Operations {
             size_bytes: volume.size_bytes,
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
+            cache_percent: volume.cache_percent,
+            cached: self.cached_report(volume),
             stripe_width: volume.stripe_width,
             home: self.home_report(volume),
             otherwise_striped_bytes: volume.otherwise_striped() * base::SECTOR_SIZE,

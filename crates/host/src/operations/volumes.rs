@@ -6,6 +6,7 @@
 //! such volume, or the volume's revision) holds at most once, so that repeating it does nothing
 //! twice.
 
+mod cache;
 mod change;
 mod create;
 mod delete;
@@ -82,6 +83,9 @@ impl Operations {
                 reply(self.change_writers(&name, writers).await)
             }
             Command::VolumeTakeOver { name, host } => reply(self.take_over(&name, &host).await),
+            Command::VolumeCache { name, cache_percent } => {
+                reply(self.keep_cache(&name, cache_percent).await)
+            }
             Command::VolumeKeep { name, host } => reply(self.keep_on(&name, host.as_deref()).await),
             Command::VolumeLabel { name, set, remove } => {
                 reply(self.change_labels(&name, set, &remove).await)

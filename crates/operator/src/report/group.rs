@@ -122,6 +122,12 @@ pub struct ReadCacheReport {
     pub size_bytes: u64,
     /// Bytes of the pieces of 64 KiB that something is held of.
     pub used_bytes: u64,
+    /// Bytes that are to be kept for volumes.
+    #[serde(default)]
+    pub asked_bytes: u64,
+    /// Those that are kept: less where it is more than may be kept together.
+    #[serde(default)]
+    pub kept_bytes: u64,
     /// Bytes of memory that its tables take.
     #[serde(default)]
     pub memory_bytes: u64,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Policies, and whether volumes are as their rules ask for.
 
-use super::{ComponentReport, VolumeReport};
+use super::{CachedReport, ComponentReport, VolumeReport};
 use base::{Map, Set, format_size};
 use directory::{Affinity, IoLimits, RepairDelay};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ pub struct PolicyReport {
     pub ftt: u8,
     /// Part of a volume's size that is kept for it, percent.
     pub reserve_percent: u8,
+    /// For which part of a volume's size read cache is kept, percent.
+    #[serde(default)]
+    pub cache_percent: u8,
     /// Over how many parts volumes are striped.
     #[serde(default = "crate::command::one")]
     pub stripe_width: u8,
@@ -55,6 +58,10 @@ pub struct EffectReport {
     pub freed_bytes: u64,
     /// Bytes that are kept for it on each of its hosts from then on, more than now.
     pub reserved_bytes: u64,
+    /// Bytes of read cache that are kept for it from then on on all of its hosts together, more than
+    /// now.
+    #[serde(default)]
+    pub cached_bytes: u64,
     /// `copied_bytes` and `freed_bytes` are what it may have at most: the host that was asked has
     /// no copy of all of it.
     pub at_most: bool,
@@ -217,6 +224,7 @@ impl VolumeReport {
         self.look_at_policy(&mut found);
         self.look_at_stripes(&mut found);
         self.look_at_home(&mut found);
+        self.look_at_cache(&mut found);
         self.look_at_copies(&mut found);
         found
     }
@@ -267,6 +275,20 @@ impl VolumeReport {
             None => {
                 found.add(ComplianceState::Changing, format!("{are} moving to {host}"));
             }
+        }
+    }
+
+    fn look_at_cache(&self, found: &mut ComplianceReport) {
+        for at in self.cached.iter().filter(|at| at.kept_bytes < at.asked_bytes) {
+            let CachedReport { host, asked_bytes, kept_bytes, .. } = at;
+            let why = format!(
+                "{host} keeps {} of {} of read cache for it: volumes ask for more together than its \
+                 disk groups may keep (gabion group show); ask for less, or give them larger cache \
+                 devices",
+                format_size(*kept_bytes),
+                format_size(*asked_bytes)
+            );
+            found.add(ComplianceState::NotCompliant, why);
         }
     }
 
@@ -354,6 +376,22 @@ mod tests {
         assert_ne!(report.find_compliance().state, Compliant);
         report.ftt = 0;
         assert_eq!(found(&report, "more copies"), (Changing, true));
+    }
+
+    #[test]
+    fn a_volume_for_which_less_read_cache_is_kept_than_asked_is_not_compliant() {
+        let mut report = volume("v", &[(0, "a", "active"), (0, "b", "active")]);
+        let at = |host: &str, kept_bytes| CachedReport {
+            host: host.to_owned(),
+            held_bytes: 0,
+            asked_bytes: 3 << 20,
+            kept_bytes,
+        };
+        report.cached = vec![at("a", 3 << 20), at("b", 3 << 20)];
+        assert_eq!(report.find_compliance(), ComplianceReport::default());
+        report.cached[1] = at("b", 2 << 20);
+        let word = "b keeps 2 MiB of 3 MiB of read cache";
+        assert_eq!(found(&report, word), (ComplianceState::NotCompliant, true));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod affinity;
 mod answers;
 mod balance;
+mod caches;
 mod domains;
 mod hanging;
 mod labels;

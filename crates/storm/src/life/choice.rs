@@ -50,6 +50,10 @@ impl Life {
                     let host = self.some_host(hosts);
                     return Some(SpareDeed::Command(Command::VolumeKeep { name, host }));
                 }
+                if self.may_keep_cache && self.rng.below(8) == 0 {
+                    let cache_percent = self.cache_percent();
+                    return Some(SpareDeed::Command(Command::VolumeCache { name, cache_percent }));
+                }
                 Some(self.use_it(name, object_bytes))
             }
             SparePlace::Trashed(name) => Some(SpareDeed::Command(self.bring_back(name))),
@@ -67,14 +71,21 @@ impl Life {
         let ftt = u8::try_from(ftt).unwrap_or(1);
         let writers = Some(self.writers());
         let on = if self.may_be_kept && ftt == 0 { self.some_host(hosts) } else { None };
-        let new =
-            NewVolume { labels, writers, on, ..NewVolume::new(self.new_name(), size_bytes, ftt) };
+        let cache_percent = self.cache_percent();
+        let new = NewVolume::new(self.new_name(), size_bytes, ftt);
+        let new = NewVolume { labels, writers, on, cache_percent, ..new };
         Command::VolumeCreate(NewVolume { reserve_percent, stripe_width, force, ..new })
     }
 
     /// A host to keep a volume on, or none.
     fn some_host(&mut self, hosts: &[String]) -> Option<String> {
         if self.rng.below(3) == 0 { None } else { any_of(&mut self.rng, hosts).cloned() }
+    }
+
+    /// Draws nothing in earlier seeds.
+    fn cache_percent(&mut self) -> u8 {
+        let percents = [0, 20, 50, 100];
+        if self.may_keep_cache { percents[self.below(4)] } else { 0 }
     }
 
     /// Draws nothing in earlier seeds.

@@ -29,6 +29,8 @@ pub(crate) struct VolumeState {
     pub(crate) rules: (u8, u8, u8),
     /// The host that all of it is kept on.
     pub(crate) kept_on: Option<String>,
+    /// For which part of it read cache is kept, percent.
+    pub(crate) cache_percent: u8,
 }
 
 /// How a command ended.
@@ -45,7 +47,8 @@ pub(crate) enum Ending {
 impl VolumeState {
     pub(crate) fn unmade() -> Self {
         let (labels, rules) = (Labels::new(), (0, 0, 1));
-        Self { place: SparePlace::Unmade, bytes: 0, labels, rules, kept_on: None }
+        let (kept_on, cache_percent) = (None, 0);
+        Self { place: SparePlace::Unmade, bytes: 0, labels, rules, kept_on, cache_percent }
     }
 
     pub(crate) fn of_record(record: &VolumeRecord) -> Self {
@@ -58,6 +61,7 @@ impl VolumeState {
             labels: record.labels.clone(),
             rules: (record.ftt, record.reserve_percent, record.stripe_width),
             kept_on: record.kept_on.clone(),
+            cache_percent: record.cache_percent,
         }
     }
 
@@ -77,7 +81,11 @@ impl VolumeState {
                 labels: new.labels.clone(),
                 rules: (new.ftt, new.reserve_percent, new.stripe_width),
                 kept_on: new.on.clone(),
+                cache_percent: new.cache_percent,
             }),
+            Command::VolumeCache { name, cache_percent } if is_there(name) => {
+                Some(Self { cache_percent: *cache_percent, ..self.clone() })
+            }
             Command::VolumeKeep { name, host } if is_there(name) => {
                 let is_one_copy = host.is_none() || self.rules.0 == 0;
                 is_one_copy.then(|| Self { kept_on: host.clone(), ..self.clone() })
@@ -235,7 +243,8 @@ mod tests {
 
     fn state(place: SparePlace) -> VolumeState {
         let (labels, rules) = (Labels::new(), (1, 0, 1));
-        VolumeState { place, bytes: 4096, labels, rules, kept_on: None }
+        let (kept_on, cache_percent) = (None, 0);
+        VolumeState { place, bytes: 4096, labels, rules, kept_on, cache_percent }
     }
 
     fn there(name: &str) -> Option<(VolumeId, VolumeState)> {

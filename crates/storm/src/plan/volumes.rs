@@ -21,6 +21,15 @@ const STATUS_FIRST: u64 = 250_000_000;
 /// release.
 pub(crate) const WRITERS_FROM: u64 = 307_000_000;
 
+/// Seeds from here on have volumes for which read cache is kept, where their hosts are of one
+/// release.
+const CACHE_FROM: u64 = 310_000_000;
+
+/// Whether read cache may be kept for volumes of a seed.
+pub(crate) fn may_keep_cache(seed: u64) -> bool {
+    seed >= CACHE_FROM && !releases::are_mixed(seed)
+}
+
 /// Whether a seed may have striped volumes.
 pub(super) fn may_stripe(seed: u64) -> bool {
     seed >= STRIPES_FROM
@@ -55,10 +64,19 @@ pub(super) fn ftt(seed: u64, volume: usize, ftt: u8, hosts: u32) -> u8 {
     if is_more == Some(true) { 3 } else { ftt }
 }
 
-/// Of each volume in turn: how often its clients ask for block status, percent, and through how
-/// many hosts it is written at a time.
-pub(super) fn more_of_each(seed: u64) -> impl Iterator<Item = (u64, Writers)> {
-    status_percents(seed).zip(writers(seed))
+/// Of each volume in turn: how often its clients ask for block status, percent; through how many
+/// hosts it is written at a time; and for which part of it read cache is kept, percent.
+pub(super) fn more_of_each(seed: u64) -> impl Iterator<Item = (u64, Writers, u8)> {
+    let more = status_percents(seed).zip(writers(seed)).zip(cache_percents(seed));
+    more.map(|((status, writers), cache)| (status, writers, cache))
+}
+
+fn cache_percents(seed: u64) -> impl Iterator<Item = u8> {
+    let mut rng = Rng::stream(seed, 41);
+    std::iter::repeat_with(move || match may_keep_cache(seed) {
+        true => [0, 10, 50, 100][usize::try_from(rng.below(4)).unwrap_or(0)],
+        false => 0,
+    })
 }
 
 fn status_percents(seed: u64) -> impl Iterator<Item = u64> {

@@ -4,9 +4,10 @@
 use super::super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::super::policy::StoredFollowed;
 use super::super::{
-    Connections, FORMAT, FORMAT_AFFINITY, FORMAT_CONNECTIONS, FORMAT_LABELS, FORMAT_LIMITS,
-    FORMAT_POLICY, FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FORMAT_WRITERS,
-    FollowedPolicy, ObjectRun, RecordError, Trashed, VolumeRecord, Writers, Writing, ensure,
+    Connections, FORMAT, FORMAT_AFFINITY, FORMAT_CACHE, FORMAT_CONNECTIONS, FORMAT_LABELS,
+    FORMAT_LIMITS, FORMAT_POLICY, FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED,
+    FORMAT_WRITERS, FollowedPolicy, ObjectRun, RecordError, Trashed, VolumeRecord, Writers,
+    Writing, ensure,
 };
 use super::{Hex, OwnerRecord, StoredOwner};
 use base::{ObjectId, VolumeId, WriterEpoch};
@@ -20,48 +21,51 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// In format 2 always, in formats 3 to 11 sometimes, else never. Not 0: no reserve means no
+    /// In format 2 always, in formats 3 to 12 sometimes, else never. Not 0: no reserve means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// In format 3 always, in formats 4 to 11 sometimes, else never. Not `shared`, which means no
+    /// In format 3 always, in formats 4 to 12 sometimes, else never. Not `shared`, which means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
-    /// In formats 4 and 5 always, in formats 6 to 11 sometimes, else never. With limits in format 5
-    /// always, in formats 6 to 11 sometimes.
+    /// In formats 4 and 5 always, in formats 6 to 12 sometimes, else never. With limits in format 5
+    /// always, in formats 6 to 12 sometimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<StoredFollowed>,
-    /// In format 7 always, in formats 8 to 11 sometimes, else never.
+    /// In format 7 always, in formats 8 to 12 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted: Option<Trashed>,
-    /// In format 6 always, in formats 7 to 11 sometimes, else never: how many objects, and sectors
+    /// In format 6 always, in formats 7 to 12 sometimes, else never: how many objects, and sectors
     /// of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     runs: Option<Vec<(u32, u64)>>,
-    /// In formats 8 to 11 sometimes, else never. Not 1, which means no field.
+    /// In formats 8 to 12 sometimes, else never. Not 1, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stripe_width: Option<u8>,
-    /// In formats 8 to 11 sometimes, else never: how many sets, sectors of each, and objects of
+    /// In formats 8 to 12 sometimes, else never: how many sets, sectors of each, and objects of
     /// each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sets: Option<Vec<(u32, u64, u8)>>,
-    /// In format 9 always, in formats 10 and 11 sometimes, else never: keys, which rise, and their
+    /// In format 9 always, in formats 10 to 12 sometimes, else never: keys, which rise, and their
     /// values. Not empty, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<Vec<(String, String)>>,
-    /// In format 10 always, in format 11 sometimes, else never.
+    /// In format 10 always, in formats 11 and 12 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     writers: Option<Writers>,
     /// The same; not 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     writer_epoch: Option<u32>,
-    /// In formats 10 and 11 sometimes, else never.
+    /// In formats 10 to 12 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     writer: Option<StoredOwner>,
-    /// In format 11 always, else never.
+    /// In format 11 always, in format 12 sometimes, else never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kept_on: Option<String>,
+    /// In format 12 always, else never. Not 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_percent: Option<u8>,
     objects: Vec<Hex>,
 }
 
@@ -78,6 +82,7 @@ impl Stored for Volume {
         FORMAT_LABELS,
         FORMAT_WRITERS,
         FORMAT_AFFINITY,
+        FORMAT_CACHE,
     ];
 
     fn format(&self) -> u32 {
@@ -85,8 +90,14 @@ impl Stored for Volume {
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let is_kept = self.format == FORMAT_AFFINITY;
-        ensure(self.kept_on.is_some() == is_kept, "kept_on", OTHER_FORMAT)?;
+        let has_cache = self.format == FORMAT_CACHE;
+        let is_said = self.cache_percent.is_some_and(|percent| percent > 0);
+        let cache = if has_cache { is_said } else { self.cache_percent.is_none() };
+        ensure(cache, "cache_percent", OTHER_FORMAT)?;
+        let is_near = self.format == FORMAT_AFFINITY;
+        let belongs = has_cache || self.kept_on.is_some() == is_near;
+        ensure(belongs, "kept_on", OTHER_FORMAT)?;
+        let is_kept = is_near || has_cache;
         let is_written = self.format == FORMAT_WRITERS;
         let has_epoch = self.writer_epoch.is_some_and(|epoch| epoch > 0);
         let writers = match self.writers {
@@ -158,6 +169,7 @@ impl From<&VolumeRecord> for Volume {
         let sets = || r.runs.iter().map(|run| (run.sets, run.sectors, run.width)).collect();
         // The lowest format that holds everything, so that older programs read it where they can.
         let format = match (&r.policy, has_reserve, connections) {
+            _ if r.cache_percent > 0 => FORMAT_CACHE,
             _ if r.kept_on.is_some() => FORMAT_AFFINITY,
             _ if has_epoch => FORMAT_WRITERS,
             _ if !r.labels.is_empty() => FORMAT_LABELS,
@@ -188,6 +200,7 @@ impl From<&VolumeRecord> for Volume {
             writer_epoch: has_epoch.then_some(r.writing.epoch.0),
             writer: r.writing.writer.as_ref().map(StoredOwner::from),
             kept_on: r.kept_on.clone(),
+            cache_percent: (r.cache_percent > 0).then_some(r.cache_percent),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -208,6 +221,7 @@ impl From<Volume> for VolumeRecord {
             size_bytes: s.size_bytes,
             ftt: s.ftt,
             reserve_percent: s.reserve_percent.unwrap_or(0),
+            cache_percent: s.cache_percent.unwrap_or(0),
             connections: s.connections.unwrap_or_default(),
             writing,
             policy: s.policy.map(FollowedPolicy::from),

@@ -2,6 +2,7 @@
 //! Records of programs that come after this one.
 
 use super::affinity::{KEEPING_JSON, KEPT_JSON};
+use super::cache::{CACHED_JSON, CACHING_JSON};
 use super::levels::{ALIVE_LEVEL_JSON, LEVEL_JSON};
 use super::writers::WRITTEN_JSON;
 use super::*;
@@ -26,11 +27,16 @@ fn a_record_of_a_format_that_nobody_knows_is_refused_by_its_number() {
     for volume in [GROWN_JSON, TRASHED_JSON] {
         assert_named(volume, VolumeRecord::decode);
     }
-    for volume in [volumes::STRIPED_JSON, volumes::LABELLED_JSON, volumes::WRITTEN_JSON, KEPT_JSON]
-    {
+    for volume in [
+        volumes::STRIPED_JSON,
+        volumes::LABELLED_JSON,
+        volumes::WRITTEN_JSON,
+        KEPT_JSON,
+        CACHED_JSON,
+    ] {
         assert_named(volume, VolumeRecord::decode);
     }
-    for policy in [volumes::STRIPED_POLICY_JSON, KEEPING_JSON] {
+    for policy in [volumes::STRIPED_POLICY_JSON, KEEPING_JSON, CACHING_JSON] {
         assert_named(policy, PolicyRecord::decode);
     }
     for policy in [POLICY_JSON, LIMITED_POLICY_JSON] {

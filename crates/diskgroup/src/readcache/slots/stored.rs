@@ -168,12 +168,14 @@ impl Slots {
         assert!((slot as usize) < self.heads.len(), "a slot is known once");
         self.slots.push(CacheSlot::EMPTY);
         self.policy.grow();
+        self.owners.grow();
         let Some((header, key)) = header else { return self.add_free(slot) };
         if !is_believed || self.find(key).is_some() {
             self.stale.insert(slot, key);
             return self.add_free(slot);
         }
         self.link(slot, key);
+        self.owners.give(slot, header.entry.serial);
         self.policy.insert(slot, FirstQueue::Main);
         let of = &mut self.slots[slot as usize];
         of.flags |= STORED;

@@ -190,6 +190,7 @@ mod tests {
             size_bytes: 4096,
             ftt,
             reserve_percent: 0,
+            cache_percent: 0,
             stripe_width: 1,
             kept_on: None,
             connections: Connections::Shared,

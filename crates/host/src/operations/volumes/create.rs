@@ -51,6 +51,8 @@ impl Operations {
             self.need(Level::WRITERS, "one writing host")?;
         }
         let writing = Writing::of_new(writers);
+        let cache_percent = policy.as_ref().map_or(asked.cache_percent, |p| p.cache_percent);
+        self.check_cache(cache_percent)?;
         let kept_on = self.home_of_new(asked.on.as_deref(), ftt, policy.as_ref())?;
         let new =
             NewObjects { epoch: writing.epoch, kept_on: kept_on.clone(), ..self.new_volume(&spec) };
@@ -61,6 +63,7 @@ impl Operations {
             size_bytes,
             ftt,
             reserve_percent,
+            cache_percent,
             stripe_width,
             kept_on,
             connections: Connections::Shared,

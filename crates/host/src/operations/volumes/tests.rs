@@ -78,6 +78,7 @@ pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         size_bytes: objects.len() as u64 * OBJECT_SECTORS_MAX * SECTOR_SIZE,
         ftt: 0,
         reserve_percent: 0,
+        cache_percent: 0,
         stripe_width: 1,
         kept_on: None,
         connections: directory::Connections::Shared,
