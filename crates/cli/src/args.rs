@@ -530,13 +530,11 @@ mod tests {
             Ok(GabionCommand::Volume(VolumeCommand::Change {
                 name,
                 reserve,
-                read_cache: None,
                 ftt,
                 force: false,
                 connections,
                 writers: None,
-                on: None,
-                anywhere: false,
+                ..
             })) => (name, reserve, ftt, connections),
             other => panic!("{other:?}"),
         };

@@ -211,39 +211,47 @@ fn say_compliance(volume: &VolumeReport) {
     }
 }
 
-fn change(
-    cli: &Cli,
+/// What is to be changed: reserve, failures to tolerate; who uses it and writes to it; where it is
+/// kept, and its read cache.
+type Sizes = (Option<u8>, Option<(u8, bool)>);
+type Users = (Option<Connections>, Option<Writers>);
+type Places = (Option<Command>, Option<u8>);
+
+/// One command for each thing that is to be changed, in their order.
+fn changes(
     name: &str,
-    (reserve, ftt): (Option<u8>, Option<(u8, bool)>),
-    (connections, writers): (Option<Connections>, Option<Writers>),
-    (home, read_cache): (Option<Command>, Option<u8>),
-) -> Result<()> {
-    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let checked = ftt.map_or(Ok(()), |(ftt, _)| placement::check_ftt(ftt));
-    checked.map_err(|error| Fail::usage(error.to_string()))?;
-    let target = TargetHost::find(cli)?;
-    let socket = any_host(&target)?;
-    let reserve = reserve
-        .map(|reserve_percent| Command::VolumeChange { name: name.to_owned(), reserve_percent });
-    let connections = connections
-        .map(|connections| Command::VolumeConnections { name: name.to_owned(), connections });
-    let is_writers = writers.is_some();
-    let writers = writers.map(|writers| Command::VolumeWriters { name: name.to_owned(), writers });
-    let redundancy =
-        ftt.map(|(ftt, force)| Command::VolumeRedundancy { name: name.to_owned(), ftt, force });
-    let cache = read_cache
-        .map(|cache_percent| Command::VolumeCache { name: name.to_owned(), cache_percent });
-    let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
-    let is_home = home.is_some();
-    let followed: VolumeReport =
-        client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;
-    let mut volume: Option<VolumeReport> = None;
+    (reserve, ftt): Sizes,
+    (connections, writers): Users,
+    (home, read_cache): Places,
+) -> impl Iterator<Item = Command> {
+    let name = || name.to_owned();
+    let reserve =
+        reserve.map(|reserve_percent| Command::VolumeChange { name: name(), reserve_percent });
+    let cache =
+        read_cache.map(|cache_percent| Command::VolumeCache { name: name(), cache_percent });
+    let connections =
+        connections.map(|connections| Command::VolumeConnections { name: name(), connections });
+    let writers = writers.map(|writers| Command::VolumeWriters { name: name(), writers });
+    let redundancy = ftt.map(|(ftt, force)| Command::VolumeRedundancy { name: name(), ftt, force });
     // A volume that is kept on one host has one copy: it is let go before it gets more, and has
     // no more before it is kept.
     let is_let_go = matches!(home, Some(Command::VolumeKeep { host: None, .. }));
     let copies = if is_let_go { [home, redundancy] } else { [redundancy, home] };
-    let all = copies.into_iter().chain([reserve, cache, connections, writers]);
-    for command in all.flatten() {
+    copies.into_iter().chain([reserve, cache, connections, writers]).flatten()
+}
+
+fn change(cli: &Cli, name: &str, sizes: Sizes, users: Users, places: Places) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let (reserve, ftt) = sizes;
+    let checked = ftt.map_or(Ok(()), |(ftt, _)| placement::check_ftt(ftt));
+    checked.map_err(|error| Fail::usage(error.to_string()))?;
+    let target = TargetHost::find(cli)?;
+    let socket = any_host(&target)?;
+    let (is_home, is_cache) = (places.0.is_some(), places.1.is_some());
+    let followed: VolumeReport =
+        client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;
+    let mut volume: Option<VolumeReport> = None;
+    for command in changes(name, sizes, users, places) {
         volume = Some(client::ask(&socket, &command)?);
     }
     let Some(volume) = volume else { return Ok(()) };
@@ -265,16 +273,16 @@ fn change(
             say_home(volume);
             say_compliance(volume);
         }
-        if read_cache.is_some() {
+        if is_cache {
             say_cache(volume);
         }
-        if is_connections {
+        if users.0.is_some() {
             say!("volume {} is {} from now on", volume.name, volume.connections.name());
         }
-        if is_writers {
+        if users.1.is_some() {
             say_writer(&volume.writer);
         }
-        if !is_reserve {
+        if reserve.is_none() {
             return;
         }
         say!("{} % of volume {} are kept for it", volume.reserve_percent, volume.name);

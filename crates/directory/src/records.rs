@@ -33,10 +33,8 @@ pub use keys::{
     parse_volume_key, policy_key, removed_key, settings_key, trash_name, volume_key,
 };
 
-use affinity::check_kept_on;
 pub use affinity::{Affinity, FORMAT_AFFINITY};
 pub use cache::FORMAT_CACHE;
-use cache::check_cache_percent;
 pub use connections::Connections;
 pub use domains::{
     DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain,
@@ -50,7 +48,6 @@ pub use labels::{
     FORMAT_LABELS, LABEL_BYTES_MAX, LABELS_MAX, LabelError, Labels, check_label_key,
     check_label_value, check_labels,
 };
-use layout::check_width;
 pub use layout::{
     OBJECT_SECTORS_MAX, OBJECTS_MAX, ObjectRun, STRIPE_UNIT_SECTORS, STRIPE_WIDTH_MAX, SectorPlace,
     StripeSet, VolumeLayout, object_count, object_sectors,
@@ -220,8 +217,7 @@ pub struct VolumeRecord {
     pub ftt: u8,
     /// Part of its size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
-    /// For which part of its size read cache is kept on hybrid disk groups, of all copies together,
-    /// 0 to 100 percent.
+    /// For which part of its size read cache is kept, 0 to 100 percent.
     pub cache_percent: u8,
     /// Over how many objects what it gets is striped, 1 to [`STRIPE_WIDTH_MAX`]; 1: not at all.
     pub stripe_width: u8,
@@ -493,17 +489,15 @@ impl VolumeRecord {
         let is_whole = self.size_bytes.is_multiple_of(SECTOR_SIZE);
         ensure(is_whole, "size_bytes", "is not a multiple of 512")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
-        ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
-        check_cache_percent(self.cache_percent)?;
-        check_width(self.stripe_width)?;
-        check_kept_on(self.kept_on.as_deref(), self.ftt)?;
+        cache::check_percents(self.reserve_percent, self.cache_percent)?;
+        layout::check_width(self.stripe_width)?;
+        affinity::check_kept_on(self.kept_on.as_deref(), self.ftt)?;
         self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;
         self.writing.check()?;
         check_labels(&self.labels)?;
         let is_named_so = self.name == trash_name(self.id);
         ensure(is_named_so == self.trashed.is_some(), "name", "is not that of its state")?;
-        let had_name = self.trashed.as_ref().is_none_or(|trashed| is_name(&trashed.name));
-        ensure(had_name, "deleted", NAME_RULE)?;
+        ensure(self.trashed.as_ref().is_none_or(|t| is_name(&t.name)), "deleted", NAME_RULE)?;
         VolumeLayout::of_record(self.size_bytes, self.objects.len(), &self.runs)?;
         ensure(are_unique(self.objects.iter()), "objects", "names an object twice")
     }

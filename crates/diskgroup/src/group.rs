@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The public handle.
 
-mod cached;
+pub(crate) mod cached;
 mod describe;
 pub(crate) mod kept;
 mod memory;

@@ -73,6 +73,7 @@ pub use devices::out::{OutDevice, Tolerance};
 pub use devices::replace::Replaced;
 pub use failure::{DevicePlace, GroupFailure};
 pub use format::{Description, Sibling, Worth};
+pub use group::cached::CacheShare;
 pub use group::kept::{KEPT_BYTES_MAX, KEPT_MAX, Kept, KeptError};
 pub use inspect::{
     CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,
@@ -88,9 +89,9 @@ pub use space::{DeviceRole, DeviceStatus, Reserve};
 pub use state::DiskGroup;
 pub use store::space::Space;
 pub use types::{
-    Append, AppendKind, BadCause, BadRange, CacheShare, CapacityStatus, Changed, ComponentInfo,
-    ComponentMeta, CreateSizes, DeviceRequests, GroupError, GroupKind, GroupOptions, GroupShape,
-    GroupSpec, GroupStatus, ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
+    Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
+    CreateSizes, DeviceRequests, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec,
+    GroupStatus, ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
 };
 pub use verify::audit::{Audit, Inconsistency, LogSegment};
 pub use verify::lines::LineAudit;

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 mod budget;
+mod cache_kept;
 mod campaign;
 mod changed;
 mod check;

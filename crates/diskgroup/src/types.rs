@@ -395,30 +395,6 @@ pub struct ReadCacheStatus {
     pub rotten_blocks: u64,
 }
 
-/// What a component has of a read cache, bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheShare {
-    /// Of its pieces that are there.
-    pub held_bytes: u64,
-    /// That were asked for it, and those that are kept: less where components ask for more together
-    /// than [`CACHE_KEPT_MAX_PERCENT`](crate::CACHE_KEPT_MAX_PERCENT) of the cache.
-    pub asked_bytes: u64,
-    /// See above.
-    pub kept_bytes: u64,
-}
-
-impl CacheShare {
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            held_bytes: self.held_bytes.saturating_add(other.held_bytes),
-            asked_bytes: self.asked_bytes.saturating_add(other.asked_bytes),
-            kept_bytes: self.kept_bytes.saturating_add(other.kept_bytes),
-        }
-    }
-}
-
 impl ReadCacheStatus {
     /// Bytes that were written to the cache, by fills and of headers, for each that was read of
     /// capacity; none where nothing was.

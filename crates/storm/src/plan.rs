@@ -232,8 +232,7 @@ impl Plan {
         if let Some(last) = volumes.last_mut() {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
         }
-        for (at, more) in volumes::more_of_each(seed).take(volumes.len()).enumerate() {
-            let volume = &mut volumes[at];
+        for (volume, more) in volumes.iter_mut().zip(volumes::more_of_each(seed)) {
             (volume.load.status_percent, volume.writers, volume.cache_percent) = more;
         }
         // A hybrid group needs room for its read cache.

@@ -6,7 +6,8 @@ use super::error::{RecordError, ensure};
 /// The format of the record of a volume for which read cache is kept, whatever else it has.
 pub const FORMAT_CACHE: u32 = 12;
 
-/// Whether read cache can be kept for so much of a volume's size.
-pub(super) fn check_cache_percent(percent: u8) -> Result<(), RecordError> {
-    ensure(percent <= 100, "cache_percent", "is above 100")
+/// Whether a volume can have such a reserve, and so much read cache.
+pub(super) fn check_percents(reserve: u8, cache: u8) -> Result<(), RecordError> {
+    ensure(reserve <= 100, "reserve_percent", "is above 100")?;
+    ensure(cache <= 100, "cache_percent", "is above 100")
 }

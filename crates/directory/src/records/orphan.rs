@@ -4,10 +4,11 @@
 //! these records.
 
 use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
+use super::layout::check_width;
 use super::stored::{Hex, LsnText, StoredComponent};
 use super::{
     COMPONENTS_MAX, ComponentRecord, FORMAT, FTT_MAX, NAME_RULE, OBJECT_SECTORS_MAX, OBJECTS_MAX,
-    RecordError, check_width, ensure, is_name,
+    RecordError, ensure, is_name,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,

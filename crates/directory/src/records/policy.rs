@@ -2,10 +2,11 @@
 //! Policies: rules under a name, which many volumes follow. A volume's record has the rules that
 //! are applied to it, and says of which version of which policy they are.
 
+use super::cache::check_percents;
 use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
+use super::layout::check_width;
 use super::{
-    Affinity, FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError,
-    check_cache_percent, check_width, ensure, is_name,
+    Affinity, FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, ensure, is_name,
 };
 use serde::{Deserialize, Serialize};
 
@@ -119,8 +120,7 @@ impl PolicyRecord {
         ensure(is_name(&self.name), "name", NAME_RULE)?;
         ensure(self.version > 0, "version", "is zero")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
-        ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
-        check_cache_percent(self.cache_percent)?;
+        check_percents(self.reserve_percent, self.cache_percent)?;
         check_width(self.stripe_width)?;
         self.affinity.check(self.ftt)?;
         self.limits.check()?;

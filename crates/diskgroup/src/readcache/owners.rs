@@ -8,6 +8,7 @@
 //!
 //! No I/O; two bytes of memory per slot.
 
+use crate::log::build::to_usize;
 use base::Map;
 
 /// Part of the slots that components may keep together, percent: the others are for what nothing is
@@ -79,13 +80,13 @@ impl Owners {
         self.take(slot);
         if let Some(place) = self.place(serial) {
             self.all[usize::from(place)].slots.held += 1;
-            self.of_slot[slot as usize] = place + 1;
+            self.of_slot[at(slot)] = place + 1;
         }
     }
 
     /// The slot is nobody's from now on.
     pub(super) fn take(&mut self, slot: u32) {
-        let before = std::mem::take(&mut self.of_slot[slot as usize]);
+        let before = std::mem::take(&mut self.of_slot[at(slot)]);
         let Some(place) = before.checked_sub(1) else { return };
         let owner = &mut self.all[usize::from(place)];
         owner.slots.held -= 1;
@@ -127,7 +128,7 @@ impl Owners {
 
     /// Whether a slot does not go for a piece of this component: another one keeps it.
     pub(super) fn is_kept_from(&self, slot: u32, serial: u32) -> bool {
-        let place = self.of_slot[slot as usize].checked_sub(1);
+        let place = self.of_slot[at(slot)].checked_sub(1);
         place.is_some_and(|place| {
             let owner = &self.all[usize::from(place)];
             owner.serial != serial && owner.slots.held <= owner.slots.kept
@@ -190,6 +191,11 @@ impl Owners {
         let places = self.places.len() + self.unused.len() == self.all.len();
         places && self.all.iter().zip(&held).all(is_counted) && self.places.iter().all(is_known)
     }
+}
+
+/// The place of a slot.
+fn at(slot: u32) -> usize {
+    to_usize(u64::from(slot))
 }
 
 /// `count * part / whole`, for a part that is less than the whole.

@@ -242,7 +242,7 @@ impl Policy {
                 }
                 // It stays for long: nobody is to come by it here again and again.
                 Some(Stays::Kept) => {
-                    self.marks[slot as usize] = mark / USE * USE | MAIN;
+                    self.move_on(slot, mark / USE);
                     continue;
                 }
                 None => {}
@@ -252,13 +252,18 @@ impl Policy {
             if is_used {
                 self.worth += WORTH_ONE / WORTH_LAST;
                 // The slot keeps one use: the hand may come by at once, and would evict it without.
-                self.marks[slot as usize] = MAIN | USE;
+                self.move_on(slot, 1);
                 continue;
             }
             self.ghosts.add(key_of(slot));
             return Some(slot);
         }
         None
+    }
+
+    /// From the small queue to the main one, with so many uses.
+    fn move_on(&mut self, slot: u32, uses: u8) {
+        self.marks[slot as usize] = MAIN | uses * USE;
     }
 
     fn evict_main(&mut self, stays: &impl Fn(u32) -> Option<Stays>) -> Option<u32> {

@@ -14,6 +14,7 @@ pub(crate) use stored::LineKeys;
 
 use super::owners::{OwnerSlots, Owners};
 use super::policy::{FirstQueue, Policy, Stays, bucket, mix};
+use crate::memory::widened;
 use crate::mutations::Mutations;
 use base::{FixedMap, Map};
 use format::{PIECE_BLOCKS, PIECES, SlotHeader};
@@ -402,8 +403,8 @@ impl Slots {
     }
 
     /// A slot for a piece that was read of a watched chunk of a component, held until
-    /// [`Slots::end_fill`]. None where the chunk has changed since, where something is being written to the slot, as by
-    /// another reader of the same, or where no slot is to be had.
+    /// [`Slots::end_fill`]. None where the chunk has changed since, where something is being
+    /// written to the slot, as by another reader of the same, or where no slot is to be had.
     pub(crate) fn begin_fill(&mut self, key: u64, serial: u32, seen: ChangeCount) -> Option<u32> {
         let is_busy = |slot: u32| {
             let busy = self.busy.get(&u64::from(slot));
@@ -536,7 +537,7 @@ impl Slots {
 
     /// From now on these components keep so many slots, others none.
     pub(crate) fn keep(&mut self, wanted: &[(u32, u64)]) {
-        self.owners.keep(wanted, self.heads.len() as u64);
+        self.owners.keep(wanted, widened(self.heads.len()));
     }
 
     /// Slots that components asked to keep, and those that they keep.

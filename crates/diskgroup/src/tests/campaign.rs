@@ -281,8 +281,7 @@ impl Case {
         assert!(world.run_until(HOUR, || world.is_finished(host)), "formatting ends");
         world.kill(host);
         let oracle = Rc::new(RefCell::new(Oracle::new()));
-        let signs = Rc::default();
-        let (tolerance, gives_up, losses) = Default::default();
+        let (signs, tolerance, gives_up, losses) = Default::default();
         Self {
             world,
             host,
@@ -353,10 +352,7 @@ impl Case {
                 let audit = group.audit().unwrap_or_else(|error| panic!("recovered: {error}"));
                 assert_eq!(audit.in_transit, 0, "chunks with no place after recovery");
                 group.components().into_iter().for_each(|id| group.set_active(id, true));
-                // Half of the components keep read cache, in a hybrid group.
-                let bytes = SECTORS * base::SECTOR_SIZE;
-                let keeps = group.components().into_iter().filter(|id| id.0.is_multiple_of(2));
-                group.keep_cached(&keeps.map(|id| (id, bytes)).collect::<Vec<_>>());
+                super::cache_kept::keep_half(&group);
                 *signs.group.borrow_mut() = Some(group.clone());
                 check_all(&group, &oracle, &signs).await;
                 if setup.is_hybrid {

@@ -76,7 +76,7 @@ fn rot_and_lies_in_the_read_cache_lose_nothing() {
 const SIZES: CreateSizes = CreateSizes { cache: 8 << 20, capacity: 24 << 20 };
 
 /// A hybrid group with a component.
-async fn fresh(env: &Env) -> DiskGroup {
+pub(super) async fn fresh(env: &Env) -> DiskGroup {
     let kind = GroupKind::Hybrid { read_cache_percent: 70 };
     let shape = GroupShape { kind, segment_size: 64 << 10 };
     let spec = spec(1);
@@ -88,12 +88,12 @@ async fn fresh(env: &Env) -> DiskGroup {
     group
 }
 
-async fn open(env: &Env) -> DiskGroup {
+pub(super) async fn open(env: &Env) -> DiskGroup {
     DiskGroup::open(env, &spec(1), options(Mutations::default(), 16)).await.expect("opens")
 }
 
 /// Writes blocks and puts them on capacity.
-async fn fill_up(env: &Env, group: &DiskGroup, blocks: std::ops::Range<u64>, lsn: u64) {
+pub(super) async fn fill_up(env: &Env, group: &DiskGroup, blocks: std::ops::Range<u64>, lsn: u64) {
     for (lsn, block) in (lsn..).zip(blocks) {
         write(env, group, lsn, block * 8, 8).await.expect("a write");
         group.advance_commit(ONE, Lsn::new(Term(1), lsn));
@@ -101,7 +101,7 @@ async fn fill_up(env: &Env, group: &DiskGroup, blocks: std::ops::Range<u64>, lsn
     to_capacity(env, group).await;
 }
 
-async fn to_capacity(env: &Env, group: &DiskGroup) {
+pub(super) async fn to_capacity(env: &Env, group: &DiskGroup) {
     group.drain_buffer(true);
     while group.status().buffer_fill > 0.0 {
         env.sleep(Duration::from_millis(10)).await;
@@ -115,7 +115,7 @@ async fn value(group: &DiskGroup, sector: u64) -> u32 {
 }
 
 /// Reads a block until it is in the cache.
-async fn warm(env: &Env, group: &DiskGroup, block: u64) -> ReadCacheStatus {
+pub(super) async fn warm(env: &Env, group: &DiskGroup, block: u64) -> ReadCacheStatus {
     let _ = value(group, block * 8).await;
     env.sleep(Duration::from_millis(50)).await;
     group.status().read_cache

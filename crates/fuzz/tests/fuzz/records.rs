@@ -82,8 +82,7 @@ fn records_of(input: &[u8]) {
     }
     let size_bytes = (1 + from.below(1 << 38)) * SECTOR_SIZE;
     let count = object_count(size_bytes);
-    let more = from.below(4);
-    let objects = (1..=(count + more).min(2000)).map(ObjectId).collect();
+    let objects = (1..=(count + from.below(4)).min(2000)).map(ObjectId).collect();
     let (id, ftt) = (VolumeId(from.u64()), from.u8() % 5);
     let (name, reserve_percent) = ("vm".to_owned(), from.u8() % 102);
     let connections = [Connections::Shared, Connections::Exclusive][usize::from(from.u8() % 2)];

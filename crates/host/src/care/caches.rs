@@ -3,8 +3,8 @@
 //! (docs/operations/read-cache.md).
 //!
 //! The copies of an object whose hosts are up share what is asked for it, since each of its regions
-//! is read from one of them. Disk groups forget what they keep when they are closed: all of them are told anew in
-//! each round.
+//! is read from one of them. Disk groups forget what they keep when they are closed: all of them
+//! are told anew in each round.
 
 use crate::cluster::view::View;
 use crate::storage::Storage;

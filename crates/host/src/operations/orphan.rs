@@ -10,8 +10,8 @@ use crate::cluster::guard::guard_key;
 use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
 use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord, ObjectRun,
-    OrphanRecord, Transaction, VOLUME_PREFIX, VolumeLayout, VolumeRecord, is_name, object_key,
-    volume_key,
+    OrphanRecord, Transaction, VOLUME_PREFIX, VolumeLayout, VolumeRecord, Writing, is_name,
+    object_key, volume_key,
 };
 use operator::{Command, CommandFailure, CommandReply, OrphanReport, VolumeReport};
 use rebuild::{is_done, rebuild, without};
@@ -37,6 +37,30 @@ struct Lost {
 type Revisions = Map<ComponentId, u64>;
 
 impl Lost {
+    /// The volume's record, under a name of its own or that which it had, without its objects.
+    /// Components say neither for what read cache is kept, where it is kept, who may use it, its
+    /// policy, nor its labels.
+    fn volume(&self, name: Option<&str>, stripe_width: u8, writing: Writing) -> VolumeRecord {
+        let about = &self.about;
+        VolumeRecord {
+            id: about.volume,
+            name: name.unwrap_or(&about.name).to_owned(),
+            size_bytes: 0,
+            ftt: about.ftt,
+            reserve_percent: about.reserve_percent,
+            cache_percent: 0,
+            stripe_width,
+            kept_on: None,
+            connections: directory::Connections::Shared,
+            writing,
+            policy: None,
+            labels: directory::Labels::new(),
+            trashed: None,
+            runs: Vec::new(),
+            objects: Vec::new(),
+        }
+    }
+
     /// Whether something was found of each object from number `first` on.
     fn check_found(&self, first: u16) -> Outcome<()> {
         let about = &self.about;
@@ -401,27 +425,10 @@ impl Operations {
     ) -> Outcome<VolumeRecord> {
         let about = &lost.about;
         lost.check_found(0)?;
-        let objects = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
-        let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
+        let rebuilt = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
+        let objects = rebuilt.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let (layout, writing) = (lost.layout_of(&objects, 0)?, writing_of(&objects)?);
-        let volume = VolumeRecord {
-            id: about.volume,
-            name: name.unwrap_or(&about.name).to_owned(),
-            size_bytes: 0,
-            ftt: about.ftt,
-            reserve_percent: about.reserve_percent,
-            cache_percent: 0,
-            stripe_width: layout.width(),
-            // Components say neither where it is kept, who may use it, its policy, nor its labels.
-            kept_on: None,
-            connections: directory::Connections::Shared,
-            writing,
-            policy: None,
-            labels: directory::Labels::new(),
-            trashed: None,
-            runs: Vec::new(),
-            objects: Vec::new(),
-        };
+        let volume = lost.volume(name, layout.width(), writing);
         let volume = volume.with_objects(&layout, &objects);
         check_whole(&volume, about)?;
         let key = volume_key(&volume.name);

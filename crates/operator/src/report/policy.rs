@@ -58,8 +58,7 @@ pub struct EffectReport {
     pub freed_bytes: u64,
     /// Bytes that are kept for it on each of its hosts from then on, more than now.
     pub reserved_bytes: u64,
-    /// Bytes of read cache that are kept for it from then on on all of its hosts together, more than
-    /// now.
+    /// Bytes of read cache that are kept for it then on all of its hosts together, more than now.
     #[serde(default)]
     pub cached_bytes: u64,
     /// `copied_bytes` and `freed_bytes` are what it may have at most: the host that was asked has
@@ -282,9 +281,9 @@ impl VolumeReport {
         for at in self.cached.iter().filter(|at| at.kept_bytes < at.asked_bytes) {
             let CachedReport { host, asked_bytes, kept_bytes, .. } = at;
             let why = format!(
-                "{host} keeps {} of {} of read cache for it: volumes ask for more together than its \
-                 disk groups may keep (gabion group show); ask for less, or give them larger cache \
-                 devices",
+                "{host} keeps {} of {} of read cache for it: volumes ask for more together than \
+                 its disk groups may keep (gabion group show); ask for less, or give them larger \
+                 cache devices",
                 format_size(*kept_bytes),
                 format_size(*asked_bytes)
             );
