@@ -57,6 +57,18 @@ warm_start() {
   say "note: of the reads after the kill the caches served $hits"
   [ "$(caches "min(c['hits'] / max(1, c['hits'] + c['misses']) for c in it) > 0.8")" = True ]
 }
+# What is kept for the volume on its hosts, MiB each; it fits, and most of it is what was read.
+kept() { gabion volume show cold --output json | field "[c['kept_bytes'] >> 20 for c in it['cached']]"; }
+is_kept() { [ "$(kept)" = "$1" ] && echo True || echo False; }
+reservation() {
+  gabion volume change cold --read-cache 50
+  until_true is_kept "[64, 64]"
+  gabion volume show cold | tee "$area/said"
+  grep -q "read cache: kept for 50 % (128MiB)" "$area/said" && grep -q "it is compliant" "$area/said"
+  [ "$(caches "sum(c['kept_bytes'] for c in it) >> 20")" = 128 ]
+  gabion volume change cold --read-cache 0
+  until_true is_kept "[0, 0]"
+}
 right() {
   fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 \
     --size="${DATA_MIB}M" --verify=crc32c --verify_only
@@ -65,5 +77,6 @@ right() {
 step "what fits where" kinds
 step "each region is cached by one host" chosen_copies
 step "caches outlive their host's process" warm_start
+step "a part of the cache is kept for a volume" reservation
 step "all of it is right" right
 conclude "hybrid"

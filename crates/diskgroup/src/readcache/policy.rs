@@ -263,7 +263,7 @@ impl Policy {
 
     /// From the small queue to the main one, with so many uses.
     fn move_on(&mut self, slot: u32, uses: u8) {
-        self.marks[slot as usize] = MAIN | uses * USE;
+        self.marks[slot as usize] = MAIN + uses * USE;
     }
 
     fn evict_main(&mut self, stays: &impl Fn(u32) -> Option<Stays>) -> Option<u32> {

@@ -389,7 +389,7 @@ mod tests {
         report.cached = vec![at("a", 3 << 20), at("b", 3 << 20)];
         assert_eq!(report.find_compliance(), ComplianceReport::default());
         report.cached[1] = at("b", 2 << 20);
-        let word = "b keeps 2 MiB of 3 MiB of read cache";
+        let word = "b keeps 2MiB of 3MiB of read cache";
         assert_eq!(found(&report, word), (ComplianceState::NotCompliant, true));
     }
 

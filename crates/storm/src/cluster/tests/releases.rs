@@ -8,7 +8,7 @@ use wire::{VERSION, VERSION_MIN};
 
 const BLOCK: u64 = 4096;
 /// The level of this release.
-const NEWEST: u32 = 4;
+const NEWEST: u32 = 5;
 /// What hosts speak of the release of before, of this one, and of the next but one.
 const OLDER: (u8, u8) = (VERSION_MIN, VERSION);
 const NEWER: (u8, u8) = (VERSION_MIN, VERSION + 1);
@@ -100,6 +100,9 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
     let kept = NewVolume { on: Some("host2".to_owned()), ..NewVolume::new("k", 4 * MIB, 0) };
     let early = cluster.ask(0, Command::VolumeCreate(kept)).expect_err("nor would it this one");
     assert!(early.contains("volumes that are kept on one host came with level 4"), "{early}");
+    let cached = NewVolume { cache_percent: 20, ..NewVolume::new("c", 4 * MIB, 1) };
+    let early = cluster.ask(0, Command::VolumeCreate(cached)).expect_err("nor would it this one");
+    assert!(early.contains("read cache that is kept for volumes came with level 5"), "{early}");
     let early = cluster.label_team(0).expect_err("the older release would not read the volume");
     assert!(early.contains("gabion cluster upgrade"), "{early}");
     let nothing = cluster.upgrade(0, false).expect("there is nothing to raise");
