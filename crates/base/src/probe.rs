@@ -311,6 +311,8 @@ crate::named! {
         HeadersFull = "headers-full",
         /// A read was not kept for the read cache because enough fills were under way.
         FillsFull = "fills-full",
+        /// A slot of the read cache did not go, because its component keeps it.
+        SlotKept = "slot-kept",
         /// A watch of the directory dropped events because its reader was too slow.
         WatchOverflown = "watch-overflown",
         /// A watch was further behind than the directory's history, and began again.

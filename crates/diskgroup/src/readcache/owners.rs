@@ -34,7 +34,7 @@ pub(crate) struct OwnerSlots {
 
 impl Owner {
     fn is_gone(&self) -> bool {
-        self.slots.held == 0 && self.slots.kept == 0
+        self.slots.held == 0 && self.slots.asked == 0
     }
 }
 

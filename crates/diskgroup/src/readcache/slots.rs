@@ -344,9 +344,12 @@ impl Slots {
                     place => place?,
                 };
                 let (slots, busy, owners) = (&self.slots, &self.busy, &self.owners);
-                let stays = |slot: u32| match busy.contains_key(&u64::from(slot)) {
-                    true => Some(Stays::Pinned),
-                    false => owners.is_kept_from(slot, serial).then_some(Stays::Kept),
+                let stays = |slot: u32| {
+                    let is_kept = owners.is_kept_from(slot, serial);
+                    base::hit_if(is_kept, base::Probe::SlotKept);
+                    let is_pinned = busy.contains_key(&u64::from(slot));
+                    let pinned = is_pinned.then_some(Stays::Pinned);
+                    pinned.or(is_kept.then_some(Stays::Kept))
                 };
                 let slot = self.policy.evict(stays, |slot| slots[slot as usize].key())?;
                 self.unlink(slot);

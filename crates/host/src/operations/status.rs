@@ -111,7 +111,7 @@ impl Operations {
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
             cache_percent: volume.cache_percent,
-            cached: self.cached_report(volume),
+            cached: self.cached_report(&objects),
             stripe_width: volume.stripe_width,
             home: self.home_report(volume),
             otherwise_striped_bytes: volume.otherwise_striped() * base::SECTOR_SIZE,

@@ -5,7 +5,7 @@
 //! keep their share (`care/caches`), and says how much that is.
 
 use crate::operations::{Operations, Outcome, usage};
-use directory::{Level, VolumeRecord};
+use directory::{Level, ObjectRecord, VolumeRecord};
 use diskgroup::CacheShare;
 use operator::{CachedReport, VolumeReport};
 
@@ -33,26 +33,18 @@ impl Operations {
         }
     }
 
-    /// What a volume has of the read cache of this host; nothing where all of its components here
-    /// are on all-flash groups.
-    pub(crate) fn cached_report(&self, volume: &VolumeRecord) -> Vec<CachedReport> {
-        let mut sum: Option<CacheShare> = None;
-        for object in volume.objects.iter().filter_map(|id| self.view.object(*id)) {
-            for component in object.components.iter().filter(|one| one.host == self.me) {
-                let group = self.storage.holding(component.id);
-                let Some(share) = group.and_then(|group| group.cached(component.id)) else {
-                    continue;
-                };
-                sum = Some(sum.unwrap_or_default().plus(share));
-            }
-        }
-        let host = || self.view.host_name(self.me);
-        let report = sum.map(|CacheShare { held_bytes, asked_bytes, kept_bytes }| CachedReport {
-            host: host(),
+    /// What a volume of these objects has of the read cache of this host; nothing where all of its
+    /// components here are on all-flash groups.
+    pub(crate) fn cached_report(&self, objects: &[ObjectRecord]) -> Vec<CachedReport> {
+        let all = objects.iter().flat_map(|object| &object.components);
+        let mine = all.filter(|component| component.host == self.me);
+        let shares = mine.filter_map(|one| self.storage.holding(one.id)?.cached(one.id));
+        let report = |CacheShare { held_bytes, asked_bytes, kept_bytes }| CachedReport {
+            host: self.view.host_name(self.me),
             held_bytes,
             asked_bytes,
             kept_bytes,
-        });
-        report.into_iter().collect()
+        };
+        shares.reduce(CacheShare::plus).map(report).into_iter().collect()
     }
 }
