@@ -233,7 +233,10 @@ impl Cleanup {
             durable: info.durable,
             is_damaged: info.damaged || info.partial,
             given_up: None,
-            about: group.description(id).and_then(|about| describe::about(&about)),
+            about: match group.description(id) {
+                Some(said) => describe::about(&said),
+                None => describe::about_by_records(&self.view, id, info.object),
+            },
         }
     }
 

@@ -7,7 +7,7 @@
 
 use crate::cluster::view::View;
 use crate::storage::Storage;
-use base::{ComponentId, Incarnation, Lsn, Map, ObjectId, Set, VolumeId};
+use base::{ComponentId, Incarnation, Lsn, Map, ObjectId, Set, Term, Version, VolumeId};
 use directory::{
     About, ComponentRecord, ComponentState, Directory, OBJECT_PREFIX, ObjectRecord, VolumeRecord,
 };
@@ -159,6 +159,18 @@ fn description(
         incarnation: me,
         siblings: object.components.iter().map(sibling).collect(),
     })
+}
+
+/// What is known of a component that never came to say what it is a part of, where a record names
+/// it, though one of before: without it nobody could adopt the component. The siblings that such a
+/// record names are those that can have gone on without it, or whose successors can. What others of
+/// the object say of themselves is newer, whatever the record's version.
+pub(crate) fn about_by_records(view: &View, id: ComponentId, object: ObjectId) -> Option<About> {
+    let object = view.object(object)?;
+    let is_listed = object.components.iter().any(|component| component.id == id);
+    let volumes = view.volumes_where(|volume| volume.id == object.volume);
+    let said = description(volumes.first().filter(|_| is_listed)?, &object, Incarnation(0))?;
+    about(&Description { version: Version(0), term: Term(0), ..said })
 }
 
 /// As the directory is told it; `None` where no record can hold it.

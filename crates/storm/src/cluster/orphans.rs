@@ -9,6 +9,7 @@ mod relief;
 use super::tests::life::with_a_lossy_directory;
 use super::tests::{MIB, start, wait_for_hosts};
 use super::*;
+use base::{HostId, Incarnation, Seat, Term, Version};
 use directory::store::Snapshot;
 use directory::{Backend, ORPHAN_PREFIX};
 use operator::{Health, OrphanReport};
@@ -280,6 +281,44 @@ fn components_that_never_came_to_say_what_they_are_of_are_adopted_by_the_backup_
     assert_eq!(cluster.read(0, "web"), None, "it is not served");
     cluster.adopt("web").expect("the backup says what they are of");
     assert_eq!(cluster.read(0, "web"), Some(0));
+    cluster.write("web", 3);
+    assert_eq!(cluster.read(2, "web"), Some(3));
+    cluster.run(LONG);
+    assert_eq!((cluster.orphans().len(), cluster.status(0).health), (0, Health::Green));
+}
+
+/// Seed 310100348: an owner that the directory forgot had taken them, and they went down before
+/// they came to say what they are of.
+#[test]
+fn components_that_were_used_but_say_nothing_are_adopted_by_the_record_of_before() {
+    let cluster = start(42);
+    cluster.create_on(2, "web", 8, 0).expect("there is room");
+    let backup = doubted(cluster.backup());
+    for index in 0..3 {
+        let group = cluster.node(index).expect("it runs").groups().remove(0);
+        cluster.on(index, async move |_| {
+            for id in group.components() {
+                assert_eq!(group.description(id), None, "it was made just now");
+                let meta = diskgroup::ComponentMeta {
+                    term: Term(2),
+                    owner_host: HostId(2),
+                    owner_incarnation: Incarnation(1),
+                    seat: Seat(1),
+                    version: Version(3),
+                };
+                group.set_meta(id, meta).await.expect("it is kept");
+            }
+        });
+    }
+    (0..3).for_each(|index| cluster.take_down(index, true));
+    cluster.go_back(backup);
+    (0..3).for_each(|index| cluster.boot(index, |_, _| async {}));
+    wait_for_hosts(&cluster);
+    cluster.run(LONG);
+    assert_eq!(cluster.read(0, "web"), None, "it is not served");
+    let listed = cluster.orphans();
+    assert!(listed.iter().all(|one| one.volume.as_deref() == Some("web")), "{listed:?}");
+    cluster.adopt("web").expect("the record of before says what they are of");
     cluster.write("web", 3);
     assert_eq!(cluster.read(2, "web"), Some(3));
     cluster.run(LONG);
