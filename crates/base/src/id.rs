@@ -23,7 +23,7 @@ macro_rules! number {
 
 number!(
     /// One server of the cluster. Numbers begin at 1, are given at join and never used again.
-    HostId, u32
+    ShardId, u32
 );
 number!(
     /// One run of a host's daemon: a new process is a new owner. Rises with every start, and is

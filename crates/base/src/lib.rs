@@ -21,7 +21,7 @@ mod time;
 
 pub use crc::{crc32c, crc32c_append};
 pub use id::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Session, Term, Version,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, Seat, Session, ShardId, Term, Version,
     VolumeId, WriterEpoch,
 };
 pub use late::LateFrame;

@@ -8,7 +8,7 @@
 //! it any more. (NFSv4.1 sessions keep their replies in the same way, RFC 8881 section 2.10.6.
 //! Viewstamped Replication calls this the client table.)
 
-use crate::{HostId, Incarnation};
+use crate::{Incarnation, ShardId};
 
 /// Requests of one client to one object under way, at most.
 pub const CLIENT_SLOTS: usize = 128;
@@ -28,7 +28,7 @@ const COUNT_BITS: u32 = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
     /// The client's host.
-    pub client: HostId,
+    pub client: ShardId,
     /// Its run.
     pub run: Incarnation,
     /// Below [`CLIENT_SLOTS`].
@@ -40,7 +40,7 @@ pub struct RequestId {
 impl RequestId {
     /// A request id. `None` where a number exceeds its bits: hosts and runs have 24, counts 40.
     #[must_use]
-    pub fn new(client: HostId, run: Incarnation, slot: u8, count: u64) -> Option<Self> {
+    pub fn new(client: ShardId, run: Incarnation, slot: u8, count: u64) -> Option<Self> {
         let fits = client.0 != 0
             && client.0 < 1 << HOST_BITS
             && run.0 < 1 << (64 - COUNT_BITS)
@@ -59,7 +59,7 @@ impl RequestId {
     /// The reverse of [`RequestId::pack`]. `None` where the numbers are no request id.
     #[must_use]
     pub fn unpack(low: u32, high: u64) -> Option<Self> {
-        let client = HostId(low & ((1 << HOST_BITS) - 1));
+        let client = ShardId(low & ((1 << HOST_BITS) - 1));
         let (run, count) = (Incarnation(high >> COUNT_BITS), high & ((1 << COUNT_BITS) - 1));
         Self::new(client, run, (low >> HOST_BITS) as u8, count)
     }
@@ -77,7 +77,7 @@ pub enum Mark {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Client {
-    host: HostId,
+    shard: ShardId,
     run: Incarnation,
     /// One per slot that was ever used.
     counts: Vec<u64>,
@@ -95,7 +95,7 @@ impl ClientTable {
     /// Whether the request has been carried out, or is wanted by nobody any more.
     #[must_use]
     pub fn has(&self, id: RequestId) -> bool {
-        let Some(client) = self.clients.iter().find(|client| client.host == id.client) else {
+        let Some(client) = self.clients.iter().find(|client| client.shard == id.client) else {
             return false;
         };
         let count = client.counts.get(usize::from(id.slot)).copied().unwrap_or(0);
@@ -113,10 +113,10 @@ impl ClientTable {
     /// where no request of that run is known to have been carried out. `None`: the client is not
     /// known.
     #[must_use]
-    pub fn last_of(&self, client: HostId) -> Option<RequestId> {
-        let client = self.clients.iter().find(|known| known.host == client)?;
+    pub fn last_of(&self, client: ShardId) -> Option<RequestId> {
+        let client = self.clients.iter().find(|known| known.shard == client)?;
         let count = client.counts.iter().copied().max().unwrap_or(0);
-        RequestId::new(client.host, client.run, 0, count.max(1))
+        RequestId::new(client.shard, client.run, 0, count.max(1))
     }
 
     /// Takes note of a mark.
@@ -128,10 +128,10 @@ impl ClientTable {
     }
 
     fn add(&mut self, id: RequestId) {
-        let at = match self.clients.iter().rposition(|client| client.host == id.client) {
+        let at = match self.clients.iter().rposition(|client| client.shard == id.client) {
             Some(at) => at,
             None => {
-                self.clients.push(Client { host: id.client, run: id.run, counts: Vec::new() });
+                self.clients.push(Client { shard: id.client, run: id.run, counts: Vec::new() });
                 self.bytes += HEAD;
                 self.clients.len() - 1
             }
@@ -163,7 +163,7 @@ impl ClientTable {
     /// Takes one request back. The requests of the slot before it were answered, so that nobody
     /// sends them again: the count may go down by one.
     fn remove(&mut self, id: RequestId) {
-        let client = self.clients.iter_mut().find(|client| client.host == id.client);
+        let client = self.clients.iter_mut().find(|client| client.shard == id.client);
         let Some(client) = client.filter(|client| client.run == id.run) else { return };
         if let Some(count) = client.counts.get_mut(usize::from(id.slot))
             && *count == id.count
@@ -178,7 +178,7 @@ impl ClientTable {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes);
         for client in &self.clients {
-            out.extend_from_slice(&client.host.0.to_le_bytes());
+            out.extend_from_slice(&client.shard.0.to_le_bytes());
             out.extend_from_slice(&client.run.0.to_le_bytes());
             out.extend_from_slice(&(client.counts.len() as u16).to_le_bytes());
             for count in &client.counts {
@@ -202,17 +202,17 @@ impl ClientTable {
             let (slots, after) = after.split_first_chunk::<2>()?;
             let slots = usize::from(u16::from_le_bytes(*slots));
             let (counts, after) = after.split_at_checked(slots * EACH)?;
-            let (host, run) =
-                (HostId(u32::from_le_bytes(*host)), Incarnation(u64::from_le_bytes(*run)));
-            let is_known = table.clients.iter().any(|client| client.host == host);
-            if slots > CLIENT_SLOTS || is_known || RequestId::new(host, run, 0, 1).is_none() {
+            let (shard, run) =
+                (ShardId(u32::from_le_bytes(*host)), Incarnation(u64::from_le_bytes(*run)));
+            let is_known = table.clients.iter().any(|client| client.shard == shard);
+            if slots > CLIENT_SLOTS || is_known || RequestId::new(shard, run, 0, 1).is_none() {
                 return None;
             }
             let (counts, _) = counts.as_chunks::<EACH>();
             let counts = counts.iter().map(|count| {
                 count.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
             });
-            table.clients.push(Client { host, run, counts: counts.collect() });
+            table.clients.push(Client { shard, run, counts: counts.collect() });
             rest = after;
         }
         Some(table)
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn id(client: u32, run: u64, slot: u8, count: u64) -> RequestId {
-        RequestId::new(HostId(client), Incarnation(run), slot, count).expect("small numbers")
+        RequestId::new(ShardId(client), Incarnation(run), slot, count).expect("small numbers")
     }
 
     fn done(table: &mut ClientTable, id: RequestId) {
@@ -240,9 +240,9 @@ mod tests {
         assert_eq!(RequestId::unpack(0, 0), None);
         assert_eq!(RequestId::unpack(128 << 24 | 1, 1), None, "a slot too high");
         assert_eq!(RequestId::unpack(1, 1 << 40), None, "a count of zero");
-        assert!(RequestId::new(HostId(1 << 24), Incarnation(1), 0, 1).is_none());
-        assert!(RequestId::new(HostId(1), Incarnation(1 << 24), 0, 1).is_none());
-        assert!(RequestId::new(HostId(1), Incarnation(1), 0, 1 << 40).is_none());
+        assert!(RequestId::new(ShardId(1 << 24), Incarnation(1), 0, 1).is_none());
+        assert!(RequestId::new(ShardId(1), Incarnation(1 << 24), 0, 1).is_none());
+        assert!(RequestId::new(ShardId(1), Incarnation(1), 0, 1 << 40).is_none());
     }
 
     #[test]
@@ -276,14 +276,18 @@ mod tests {
     #[test]
     fn it_knows_the_newest_request_of_a_client() {
         let mut table = ClientTable::default();
-        assert_eq!(table.last_of(HostId(1)), None);
+        assert_eq!(table.last_of(ShardId(1)), None);
         done(&mut table, id(1, 5, 3, 7));
         done(&mut table, id(1, 5, 0, 4));
         done(&mut table, id(2, 9, 0, 70));
-        assert_eq!(table.last_of(HostId(1)), Some(id(1, 5, 0, 7)));
+        assert_eq!(table.last_of(ShardId(1)), Some(id(1, 5, 0, 7)));
         done(&mut table, id(1, 6, 1, 1));
         table.apply(Mark::Undone(id(1, 6, 1, 1)));
-        assert_eq!(table.last_of(HostId(1)), Some(id(1, 6, 0, 1)), "the run is known all the same");
+        assert_eq!(
+            table.last_of(ShardId(1)),
+            Some(id(1, 6, 0, 1)),
+            "the run is known all the same"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::output::say;
 use crate::reshape::{Place, absolute, is_same, places};
 use crate::target::TargetHost;
 use anyhow::{Context, Result};
-use base::{GroupId, HostId};
+use base::{GroupId, ShardId};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
 use env::{Address, Env, Fifo};
 use host::{HostConfig, parse_address};
@@ -203,8 +203,8 @@ fn refuse_loss(env: &Env, config: &HostConfig) -> Result<()> {
         let gateway = control::start_etcd_gateway(config.etcd.clone(), &socket)?;
         (Some(gateway), Address::Unix(socket.display().to_string()))
     };
-    let (inner, host) = (env.clone(), HostId(config.id));
-    let alone = env.run(async move { host::only_copies(&inner, address, host).await });
+    let (inner, shard) = (env.clone(), ShardId(config.id));
+    let alone = env.run(async move { host::only_copies(&inner, address, shard).await });
     drop(gateway);
     let alone = alone.map_err(|error| {
         Fail::failed(format!(

@@ -61,7 +61,7 @@ pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 pub use writers::{FORMAT_WRITERS, Writers, Writing};
 
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, ShardId, Term, Version,
     VolumeId, WriterEpoch,
 };
 use serde::{Deserialize, Serialize};
@@ -158,9 +158,9 @@ impl Default for SettingsRecord {
 
 /// One host, at [`host_key`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostRecord {
+pub struct ShardRecord {
     /// 1 and up.
-    pub id: HostId,
+    pub id: ShardId,
     /// For people; see [`is_name`].
     pub name: String,
     /// Where its peer port is: `tcp:10.0.0.1:7000` or `unix:/path`.
@@ -177,9 +177,9 @@ pub struct HostRecord {
 /// A host that was taken out of the cluster, at [`removed_key`]; the record stays for ever. Its
 /// daemon does not start again, and no other host gets its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemovedHostRecord {
+pub struct RemovedShardRecord {
     /// The number that it had.
-    pub id: HostId,
+    pub id: ShardId,
     /// The name that it had; another host may have it now. See [`is_name`].
     pub name: String,
 }
@@ -262,7 +262,7 @@ pub struct DeletedRecord {
     /// The name that it had.
     pub name: String,
     /// Hosts that may hold something of it yet, each once.
-    pub hosts: Vec<HostId>,
+    pub shards: Vec<ShardId>,
     /// Its objects.
     pub objects: Vec<ObjectId>,
 }
@@ -286,7 +286,7 @@ pub struct ComponentRecord {
     /// The component.
     pub id: ComponentId,
     /// Where it is.
-    pub host: HostId,
+    pub shard: ShardId,
     /// On which disk group of that host.
     pub group: GroupId,
     /// What it is worth.
@@ -307,7 +307,7 @@ pub struct RemovedComponent {
     /// The component.
     pub id: ComponentId,
     /// Where it is.
-    pub host: HostId,
+    pub shard: ShardId,
 }
 
 /// A change of owner that a record descends from. A directory that was set back to a backup gives
@@ -379,7 +379,7 @@ impl SettingsRecord {
     }
 }
 
-impl HostRecord {
+impl ShardRecord {
     /// The name of its machine.
     #[must_use]
     pub fn machine(&self) -> &str {
@@ -413,7 +413,7 @@ impl HostRecord {
     }
 }
 
-impl RemovedHostRecord {
+impl RemovedShardRecord {
     /// Whether it keeps its invariants.
     ///
     /// # Errors
@@ -512,9 +512,9 @@ impl DeletedRecord {
         ensure(is_name(&self.name), "name", NAME_RULE)?;
         ensure(self.objects.len() <= OBJECTS_MAX, "objects", "has too many entries")?;
         ensure(are_unique(self.objects.iter()), "objects", "names an object twice")?;
-        ensure(!self.hosts.is_empty(), "hosts", "is empty: the record would be gone")?;
-        ensure(self.hosts.iter().all(|host| host.0 != 0), "hosts", "names host zero")?;
-        ensure(are_unique(self.hosts.iter()), "hosts", "names a host twice")
+        ensure(!self.shards.is_empty(), "hosts", "is empty: the record would be gone")?;
+        ensure(self.shards.iter().all(|shard| shard.0 != 0), "hosts", "names host zero")?;
+        ensure(are_unique(self.shards.iter()), "hosts", "names a host twice")
     }
 }
 
@@ -536,7 +536,7 @@ impl ObjectRecord {
         ensure(self.version.0 > 0, "version", "is zero")?;
         ensure(self.term.0 < 1 << 24, "term", "does not fit an lsn")?;
         if let Some(owner) = self.owner {
-            ensure(owner.host.0 != 0, "owner", "is on host zero")?;
+            ensure(owner.shard.0 != 0, "owner", "is on host zero")?;
             ensure(self.term.0 > 0, "term", "is zero although there is an owner")?;
         }
         let handover_fits = self.handover.is_none_or(|lsn| lsn.term() <= self.term);
@@ -548,7 +548,7 @@ impl ObjectRecord {
     fn check_claims(&self) -> Result<(), RecordError> {
         let claims = &self.claims;
         ensure(claims.len() <= CLAIMS_MAX, "claims", "has too many entries")?;
-        ensure(claims.iter().all(|claim| claim.owner.host.0 != 0), "claims", "names host zero")?;
+        ensure(claims.iter().all(|claim| claim.owner.shard.0 != 0), "claims", "names host zero")?;
         let rise = |two: &[Claim]| two[0].term < two[1].term && two[0].version < two[1].version;
         ensure(claims.windows(2).all(rise), "claims", "does not rise")?;
         let Some(last) = claims.last() else { return Ok(()) };
@@ -565,7 +565,7 @@ impl ObjectRecord {
         let has_active = components.iter().any(|c| c.state == ComponentState::Active);
         ensure(has_active, "components", "has none that is active")?;
         for component in components {
-            ensure(component.host.0 != 0, "host", "is zero")?;
+            ensure(component.shard.0 != 0, "host", "is zero")?;
             ensure(component.left.term() <= self.term, "left", "is of a term that never was")?;
         }
         self.check_replacements()?;
@@ -590,7 +590,7 @@ impl ObjectRecord {
     fn check_removed(&self) -> Result<(), RecordError> {
         let removed = &self.removed;
         ensure(removed.len() <= REMOVED_MAX, "removed", "has too many entries")?;
-        ensure(removed.iter().all(|one| one.host.0 != 0), "removed", "names host zero")?;
+        ensure(removed.iter().all(|one| one.shard.0 != 0), "removed", "names host zero")?;
         let all = removed.iter().map(|one| one.id).chain(self.components.iter().map(|c| c.id));
         ensure(are_unique(all), "removed", "names a component twice")
     }

@@ -8,8 +8,8 @@ use crate::{
     GroupSpec, Mutations,
 };
 use base::{
-    ClientTable, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
-    SectorRange, Term,
+    ClientTable, ComponentId, GroupId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
+    SectorRange, ShardId, Term,
 };
 use env::{Env, Slice};
 use sim::{HostKey, World, WorldOptions};

@@ -4,7 +4,7 @@
 
 use crate::FormatError;
 use crate::bytes::{layout, prefix, prefix_mut, prefix_of, prefix_of_mut};
-use base::{ComponentId, GroupId, HostId, Incarnation, Seat, Term, Version, VolumeId};
+use base::{ComponentId, GroupId, Incarnation, Seat, ShardId, Term, Version, VolumeId};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -40,7 +40,7 @@ pub struct Sibling {
     /// The component.
     pub id: ComponentId,
     /// Its host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// Its disk group.
     pub group: GroupId,
     /// Its seat.
@@ -263,7 +263,7 @@ impl From<&Sibling> for RawSibling {
     fn from(sibling: &Sibling) -> Self {
         Self {
             id: sibling.id.0.into(),
-            host: sibling.host.0.into(),
+            host: sibling.shard.0.into(),
             group: sibling.group.0.into(),
             seat: sibling.seat.0.into(),
             worth: match sibling.worth {
@@ -287,7 +287,7 @@ impl RawSibling {
         };
         Ok(Sibling {
             id: ComponentId(self.id.get()),
-            host: HostId(self.host.get()),
+            shard: ShardId(self.host.get()),
             group: GroupId(self.group.get()),
             seat: Seat(self.seat.get()),
             worth,

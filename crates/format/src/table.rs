@@ -5,8 +5,8 @@ use crate::FormatError;
 use crate::bytes::{RawTag, blank, counter, layout, prefix, prefix_mut, seal, unseal};
 use crate::describe::{DESCRIPTION_MAX, Description};
 use base::{
-    CLIENT_TABLE_MAX, ClientTable, ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE,
-    Seat, Term, Version,
+    CLIENT_TABLE_MAX, ClientTable, ComponentId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat,
+    ShardId, Term, Version,
 };
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -23,7 +23,7 @@ pub struct OwnerMeta {
     /// Highest term accepted.
     pub term: Term,
     /// Its owner's host.
-    pub owner_host: HostId,
+    pub owner_shard: ShardId,
     /// Its owner's process.
     pub owner_incarnation: Incarnation,
     /// The component's seat.
@@ -164,7 +164,7 @@ impl ComponentRow {
         raw.sequence = self.sequence.into();
         raw.serial = self.serial.into();
         raw.term = self.meta.term.0.into();
-        raw.owner_host = self.meta.owner_host.0.into();
+        raw.owner_host = self.meta.owner_shard.0.into();
         raw.seat = self.meta.seat.0.into();
         raw.owner_incarnation = self.meta.owner_incarnation.0.into();
         raw.version = self.meta.version.0.into();
@@ -228,7 +228,7 @@ impl ComponentRow {
             sectors,
             meta: OwnerMeta {
                 term: Term(raw.term.get()),
-                owner_host: HostId(raw.owner_host.get()),
+                owner_shard: ShardId(raw.owner_host.get()),
                 owner_incarnation: Incarnation(raw.owner_incarnation.get()),
                 seat: Seat(raw.seat.get()),
                 version: Version(raw.version.get()),

@@ -2,8 +2,8 @@
 //! The bytes on devices are those of every release: each structure against its fixture, both ways.
 
 use base::{
-    ClientTable, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Seat,
-    SectorRange, Term, Version, VolumeId,
+    ClientTable, ComponentId, GroupId, Incarnation, Lsn, Mark, ObjectId, RequestId, Seat,
+    SectorRange, ShardId, Term, Version, VolumeId,
 };
 use format::*;
 
@@ -38,13 +38,13 @@ fn superblocks() -> [Superblock; 2] {
 }
 
 fn request(count: u64) -> RequestId {
-    RequestId::new(HostId(2), Incarnation(8), 1, count).expect("small numbers")
+    RequestId::new(ShardId(2), Incarnation(8), 1, count).expect("small numbers")
 }
 
 fn row() -> ComponentRow {
     let meta = OwnerMeta {
         term: Term(4),
-        owner_host: HostId(2),
+        owner_shard: ShardId(2),
         owner_incarnation: Incarnation(8),
         seat: Seat(1),
         version: Version(12),

@@ -225,7 +225,7 @@ impl HostExports {
         }
         opened.refused.set(Some(now));
         let Some(record) = self.record_of(opened) else { return };
-        let writer = record.writing.writer.map(|writer| self.0.view.host_name(writer.host));
+        let writer = record.writing.writer.map(|writer| self.0.view.shard_name(writer.shard));
         let writer = writer.unwrap_or_else(|| "nobody yet".to_owned());
         warn!(
             volume = record.name, %writer, epoch = %record.writing.epoch,

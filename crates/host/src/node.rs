@@ -26,8 +26,8 @@ use crate::operations::{Operations, control};
 use crate::start_error::StartError;
 use crate::storage::hardware::Devices;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
-use base::{HostId, Incarnation};
-use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId, Level, OwnerRecord};
+use base::{Incarnation, ShardId};
+use directory::{ClientOptions, ClusterKind, Directory, LeaseId, Level, OwnerRecord, ShardRecord};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
 use env::{Access, Address, Boxed, Env, IoError, Notify, TaskSet};
 use follow::Followers;
@@ -152,7 +152,7 @@ async fn next_run(
     env: &Env,
     directory: &Directory,
     cluster: OwnCluster,
-    me: HostId,
+    me: ShardId,
     groups: &[DiskGroup],
 ) -> Result<Incarnation, StartError> {
     let seen = groups.iter().map(|group| group.incarnation_seen(me)).max();
@@ -203,7 +203,7 @@ impl Node {
         let (budgets, memory) = memory_of(config, options.memory)?;
         let address = parse_address(&config.directory)?;
         let directory = Directory::connect_with(env, address, options.directory);
-        let (me, group_options) = (HostId(config.id), group_options(config, &options));
+        let (me, group_options) = (ShardId(config.id), group_options(config, &options));
         let opened = storage::open_all(env, config, &group_options, &memory).await;
         let disks = disks(&opened)?;
         let record = host_record(config, &disks.open())?;
@@ -212,7 +212,7 @@ impl Node {
         describe::check_history(env, &directory, &disks.open()).await;
         let incarnation = next_run(env, &directory, cluster, me, &disks.open()).await?;
         describe::note_run(&disks.open(), incarnation).await;
-        let me = PeerId { host: me, incarnation };
+        let me = PeerId { shard: me, incarnation };
         let links = PeerOptions { waiting_bytes_max: budgets.link, ..options.peer };
         let peers = Peers::with_options(env, me, config.cluster, Rc::new(NotReady), links);
         let object_options = object_options(config, &options, &budgets);
@@ -236,9 +236,9 @@ impl Node {
         membership::publish(env, &directory, &record).await?;
         let storage = Storage::new(env, &objects, storage_options, record, opened);
         let memory = MemoryWatch::new(options.memory.bytes, budgets, memory, &storage, &objects);
-        let seen = Seen::new(env, me.host, &peers, &view);
+        let seen = Seen::new(env, me.shard, &peers, &view);
         let backups = Backups::new(env, &directory, &storage, &view, config);
-        let repairs = Repairs::new(env, me.host, &directory, &objects, (&storage, &view));
+        let repairs = Repairs::new(env, me.shard, &directory, &objects, (&storage, &view));
         let node = Self {
             env: env.clone(),
             incarnation,
@@ -259,7 +259,7 @@ impl Node {
             keeping: Keeping::of(&config.tuning),
         };
         node.run_background(me, config.cluster, &peers, options.balance);
-        node.open_doors(config, me.host, scrubbers).await?;
+        node.open_doors(config, me.shard, scrubbers).await?;
         info!(name = config.name, %incarnation, "host is ready");
         Ok(node)
     }
@@ -351,7 +351,7 @@ impl Node {
         }
     }
 
-    fn balance(&self, me: HostId, options: BalanceOptions) -> Balance {
+    fn balance(&self, me: ShardId, options: BalanceOptions) -> Balance {
         Balance {
             env: self.env.clone(),
             me,
@@ -363,7 +363,7 @@ impl Node {
         }
     }
 
-    fn trash(&self, cluster: u64, me: HostId) -> Trash {
+    fn trash(&self, cluster: u64, me: ShardId) -> Trash {
         Trash {
             env: self.env.clone(),
             directory: self.directory.clone(),
@@ -379,7 +379,7 @@ impl Node {
     fn writers(&self, me: PeerId) -> WriterCare {
         WriterCare {
             env: self.env.clone(),
-            me: OwnerRecord { host: me.host, incarnation: me.incarnation },
+            me: OwnerRecord { shard: me.shard, incarnation: me.incarnation },
             directory: self.directory.clone(),
             objects: self.objects.clone(),
             view: self.view.clone(),
@@ -394,7 +394,7 @@ impl Node {
         let stop = self.stop.clone();
         let level = self.level;
         let heads = Followers { objects, peers, deletions: deletions.clone(), level, stop };
-        let follow = heads.follow(directory.clone(), view.clone(), self.seen.clone(), me.host);
+        let follow = heads.follow(directory.clone(), view.clone(), self.seen.clone(), me.shard);
         self.tasks.spawn(env, "directory watch", follow);
         self.tasks.spawn(env, "who answers", self.seen.clone().run());
         let objects = self.objects.clone();
@@ -402,7 +402,7 @@ impl Node {
             Fate::Deleted => objects.record_deleted(id),
             Fate::Missing => objects.record_missing(id),
         };
-        let who = (cluster, me.host);
+        let who = (cluster, me.shard);
         let decide = deletions.run(env.clone(), directory.clone(), who, view.clone(), decided);
         self.tasks.spawn(env, "deletions", decide);
         let lease = Rc::clone(&self.lease);
@@ -410,7 +410,7 @@ impl Node {
         let stay = alive::stay_alive(
             env.clone(),
             directory.clone(),
-            (me.host, me.incarnation, self.level),
+            (me.shard, me.incarnation, self.level),
             move || storage::room(&storage.groups()),
             move |id| lease.set(Some(id)),
         );
@@ -427,11 +427,11 @@ impl Node {
         };
         let cleanup = cleanup.run();
         self.tasks.spawn(env, "cleanup", cleanup);
-        self.tasks.spawn(env, "balance", self.balance(me.host, balance).run());
-        self.tasks.spawn(env, "trash", self.trash(cluster, me.host).run());
+        self.tasks.spawn(env, "balance", self.balance(me.shard, balance).run());
+        self.tasks.spawn(env, "trash", self.trash(cluster, me.shard).run());
         let storage = self.storage.clone().run(directory.clone());
         self.tasks.spawn(env, "disk groups", storage);
-        let outs = Outs::new(env, me.host, directory, &self.objects, view, &self.storage);
+        let outs = Outs::new(env, me.shard, directory, &self.objects, view, &self.storage);
         self.tasks.spawn(env, "devices", outs.run());
         let reserves =
             reserves::run(env.clone(), directory.clone(), view.clone(), self.storage.clone());
@@ -457,7 +457,7 @@ impl Node {
     async fn open_doors(
         &self,
         config: &HostConfig,
-        me: HostId,
+        me: ShardId,
         scrubbers: Scrubbers,
     ) -> Result<(), StartError> {
         let hardware = Devices::new(&self.env, &config.tuning.magnetic);
@@ -511,9 +511,9 @@ impl Node {
 }
 
 /// What the directory is told of this host.
-fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> Result<HostRecord, StartError> {
-    let record = HostRecord {
-        id: HostId(config.id),
+fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> Result<ShardRecord, StartError> {
+    let record = ShardRecord {
+        id: ShardId(config.id),
         name: config.name.clone(),
         peer_address: config.peer.clone(),
         nbd_uri: config.nbd.first().cloned().unwrap_or_default(),
@@ -560,7 +560,7 @@ fn scrubbers(
     directory: &Directory,
     options: ScrubOptions,
 ) -> Scrubbers {
-    let marks = ScrubMarks { directory: directory.clone(), host: HostId(config.id) };
+    let marks = ScrubMarks { directory: directory.clone(), shard: ShardId(config.id) };
     let helpers = RepairHelpers { objects: objects.clone(), view: view.clone(), marks };
     let period = Duration::from_secs(config.tuning.scrub_period_hours * 3600);
     Scrubbers::new(env, helpers, config.tuning.scrub_bytes_per_second, period, options)

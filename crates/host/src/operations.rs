@@ -41,7 +41,7 @@ use crate::config::Tuning;
 use crate::exports::HostExports;
 use crate::storage::Storage;
 use crate::storage::hardware::Devices;
-use base::HostId;
+use base::ShardId;
 use directory::{ClusterKind, Directory};
 use env::{Env, Notify};
 use object::Objects;
@@ -52,7 +52,7 @@ use volume::CreationOptions;
 /// Carries out commands with what the host is made of.
 pub(crate) struct Operations {
     pub(crate) env: Env,
-    pub(crate) me: HostId,
+    pub(crate) me: ShardId,
     pub(crate) cluster: u64,
     pub(crate) kind: ClusterKind,
     pub(crate) directory: Directory,

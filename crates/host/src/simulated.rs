@@ -2,7 +2,7 @@
 //! What the tests of this crate share: a directory in a simulated world, and records.
 
 use base::{
-    ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version, VolumeId, WriterEpoch,
+    ComponentId, GroupId, Lsn, ObjectId, Seat, ShardId, Term, Version, VolumeId, WriterEpoch,
 };
 use directory::{
     ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections, Directory, Labels,
@@ -25,7 +25,7 @@ pub(crate) fn cluster(id: u64) -> ClusterRecord {
 pub(crate) fn component(id: u64, host: u32, state: ComponentState) -> ComponentRecord {
     ComponentRecord {
         id: ComponentId(id),
-        host: HostId(host),
+        shard: ShardId(host),
         group: GroupId(1),
         state,
         seat: Seat(1),

@@ -28,7 +28,7 @@ use crate::cluster::alive::Room;
 use crate::cluster::membership;
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use claims::DeviceClaims;
-use directory::{Directory, GroupRecord, HostRecord};
+use directory::{Directory, GroupRecord, ShardRecord};
 use diskgroup::{
     ComponentInfo, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, StoreMemory,
     Tolerance,
@@ -99,7 +99,7 @@ struct StorageInner {
     objects: Objects,
     options: StorageOptions,
     /// What the directory is told of this host, but for its groups.
-    record: HostRecord,
+    record: ShardRecord,
     slots: RefCell<Vec<GroupSlot>>,
     /// Slots that there were.
     numbers: Cell<u64>,
@@ -133,7 +133,7 @@ impl Storage {
         env: &Env,
         objects: &Objects,
         options: StorageOptions,
-        record: HostRecord,
+        record: ShardRecord,
         opened: Vec<GroupOpening>,
     ) -> Self {
         let storage = Self(Rc::new(StorageInner {
@@ -190,8 +190,8 @@ impl Storage {
     }
 
     /// What the directory's record of this host is to say.
-    pub(crate) fn record(&self) -> HostRecord {
-        HostRecord { groups: group_records(&self.groups()), ..self.0.record.clone() }
+    pub(crate) fn record(&self) -> ShardRecord {
+        ShardRecord { groups: group_records(&self.groups()), ..self.0.record.clone() }
     }
 
     /// Has the host's record written again.

@@ -6,7 +6,7 @@ use crate::disks::Disks;
 use crate::held::HeldGrants;
 use crate::options::ObjectOptions;
 use crate::replica::Replicas;
-use base::{HostId, Incarnation, Map, Set};
+use base::{Incarnation, Map, Set, ShardId};
 use directory::Directory;
 use env::{Either, Env, Semaphore};
 use peer::{PeerError, PeerId, Peers};
@@ -45,23 +45,27 @@ pub(crate) struct Context {
     /// What they may copy in a second, all together.
     pub(crate) copy_limit: CopyLimit,
     /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
-    pub(crate) alive: RefCell<Map<HostId, Incarnation>>,
+    pub(crate) alive: RefCell<Map<ShardId, Incarnation>>,
     /// Hosts that were taken out of the cluster: they never come back.
-    pub(crate) removed: RefCell<Set<HostId>>,
+    pub(crate) removed: RefCell<Set<ShardId>>,
     /// Revisions of the hosts' records: a host whose disk groups change writes its record anew.
-    pub(crate) hosts: RefCell<Map<HostId, u64>>,
+    pub(crate) hosts: RefCell<Map<ShardId, u64>>,
 }
 
 impl Context {
     /// The run of `host` as its links show it; my own is known.
-    pub(crate) fn incarnation(&self, host: HostId) -> Option<Incarnation> {
-        if host == self.me.host { Some(self.me.incarnation) } else { self.peers.incarnation(host) }
+    pub(crate) fn incarnation(&self, shard: ShardId) -> Option<Incarnation> {
+        if shard == self.me.shard {
+            Some(self.me.incarnation)
+        } else {
+            self.peers.incarnation(shard)
+        }
     }
 
     /// How `host` is now.
-    pub(crate) fn run(&self, host: HostId) -> HostRun {
-        let record = self.hosts.borrow().get(&host).copied().unwrap_or(0);
-        HostRun { incarnation: self.incarnation(host), record }
+    pub(crate) fn run(&self, shard: ShardId) -> HostRun {
+        let record = self.hosts.borrow().get(&shard).copied().unwrap_or(0);
+        HostRun { incarnation: self.incarnation(shard), record }
     }
 
     /// Asks the replicas of `host`: directly where that is this host, or else over its link. What
@@ -69,12 +73,12 @@ impl Context {
     /// go this way: it may end an owner on the host that it comes to.
     pub(crate) fn ask(
         &self,
-        host: HostId,
+        shard: ShardId,
         request: Request,
     ) -> impl Future<Output = Result<Response, PeerError>> + use<> {
-        let asked = match host == self.me.host {
+        let asked = match shard == self.me.shard {
             true => Either::First(self.replicas.ask(self.me, request)),
-            false => Either::Second(self.peers.call(host, request)),
+            false => Either::Second(self.peers.call(shard, request)),
         };
         async move {
             match asked {
@@ -86,6 +90,6 @@ impl Context {
 
     /// Me, as the directory writes it.
     pub(crate) fn me_as_owner(&self) -> directory::OwnerRecord {
-        directory::OwnerRecord { host: self.me.host, incarnation: self.me.incarnation }
+        directory::OwnerRecord { shard: self.me.shard, incarnation: self.me.incarnation }
     }
 }

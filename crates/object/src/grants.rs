@@ -20,7 +20,7 @@
 
 use crate::mutations::Mutations;
 use crate::options::ObjectOptions;
-use base::{HostId, Incarnation, Instant, Map};
+use base::{Incarnation, Instant, Map, ShardId};
 use env::Env;
 use peer::PeerId;
 use std::cell::{Cell, RefCell};
@@ -40,8 +40,8 @@ pub(crate) struct Grants {
     ttl: Duration,
     /// What an earlier run may have granted has run out by then.
     amnesia_until: Instant,
-    given: RefCell<Map<HostId, Given>>,
-    epochs: RefCell<Map<HostId, u64>>,
+    given: RefCell<Map<ShardId, Given>>,
+    epochs: RefCell<Map<ShardId, u64>>,
     /// Below 2^32.
     closings: Cell<u64>,
     mutations: Mutations,
@@ -70,25 +70,25 @@ impl Grants {
     /// Answers a Renew of `from` that arrived now.
     pub(crate) fn renew(&self, from: PeerId, sent: Instant, now: Instant) -> Response {
         let until = now + self.ttl;
-        self.given.borrow_mut().insert(from.host, Given { incarnation: from.incarnation, until });
+        self.given.borrow_mut().insert(from.shard, Given { incarnation: from.incarnation, until });
         let ttl_ms = u32::try_from(self.ttl.as_millis()).unwrap_or(u32::MAX);
-        Response::Granted { sent, ttl_ms, grant_epoch: self.epoch(from.host) }
+        Response::Granted { sent, ttl_ms, grant_epoch: self.epoch(from.shard) }
     }
 
     /// `from` uses no grant of this host any more.
     pub(crate) fn release(&self, from: PeerId, now: Instant) {
         let given = Given { incarnation: from.incarnation, until: now };
-        self.given.borrow_mut().insert(from.host, given);
+        self.given.borrow_mut().insert(from.shard, given);
     }
 
     /// The epoch that grants to `host` carry.
-    pub(crate) fn epoch(&self, host: HostId) -> u64 {
-        let given = self.epochs.borrow().get(&host).copied().unwrap_or(0);
+    pub(crate) fn epoch(&self, shard: ShardId) -> u64 {
+        let given = self.epochs.borrow().get(&shard).copied().unwrap_or(0);
         (self.closings.get() << 32) + given
     }
 
     /// A component of `old` is given to somebody else now: call in the step that accepts the Fence.
-    pub(crate) fn raise_epoch(&self, old: HostId) {
+    pub(crate) fn raise_epoch(&self, old: ShardId) {
         *self.epochs.borrow_mut().entry(old).or_insert(0) += 1;
     }
 
@@ -109,11 +109,11 @@ impl Grants {
     /// itself, it waits until a full grant time has passed since it began.
     pub(crate) fn wait(&self, old: PeerId, newest: Option<Incarnation>, now: Instant) -> Duration {
         let is_dead = newest.is_some_and(|newest| newest > old.incarnation);
-        if self.mutations.fence_ignores_grants() || old.host == self.me.host || is_dead {
+        if self.mutations.fence_ignores_grants() || old.shard == self.me.shard || is_dead {
             return Duration::ZERO;
         }
         let given = self.given.borrow();
-        let until = match given.get(&old.host) {
+        let until = match given.get(&old.shard) {
             Some(given) if given.incarnation >= old.incarnation => given.until,
             _ => self.amnesia_until,
         };
@@ -125,11 +125,11 @@ impl Grants {
 mod tests {
     use super::*;
 
-    const A: PeerId = PeerId { host: HostId(1), incarnation: Incarnation(7) };
+    const A: PeerId = PeerId { shard: ShardId(1), incarnation: Incarnation(7) };
     const S: u64 = 1_000_000_000;
 
     fn grants(now: u64) -> Grants {
-        let me = PeerId { host: HostId(2), incarnation: Incarnation(1) };
+        let me = PeerId { shard: ShardId(2), incarnation: Incarnation(1) };
         let lease_ttl = Duration::from_secs(6);
         Grants::at(Instant(now * S), me, &ObjectOptions { lease_ttl, ..ObjectOptions::default() })
     }
@@ -157,10 +157,10 @@ mod tests {
             other => panic!("a renewal was answered with {other:?}"),
         };
         assert_eq!(epoch(grants.renew(A, Instant(0), Instant(S))), 0);
-        grants.raise_epoch(A.host);
+        grants.raise_epoch(A.shard);
         assert_eq!(epoch(grants.renew(A, Instant(0), Instant(S))), 1);
-        assert_eq!(grants.epoch(HostId(3)), 0, "another host's stay");
+        assert_eq!(grants.epoch(ShardId(3)), 0, "another host's stay");
         grants.group_closes();
-        assert_eq!((grants.epoch(HostId(3)), grants.epoch(A.host)), (1 << 32, (1 << 32) + 1));
+        assert_eq!((grants.epoch(ShardId(3)), grants.epoch(A.shard)), (1 << 32, (1 << 32) + 1));
     }
 }

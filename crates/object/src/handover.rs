@@ -3,7 +3,7 @@
 
 use crate::owner::{ChangeError, Leg, LegState, Owner, Phase};
 use crate::record;
-use base::{HostId, Quirk, Session, Term, Version};
+use base::{Quirk, Session, ShardId, Term, Version};
 use env::join_all;
 use std::rc::Rc;
 use std::time::Duration;
@@ -79,10 +79,10 @@ async fn consent(owner: &Rc<Owner>, to: directory::OwnerRecord) {
         assert!(state.phase != Phase::Serving, "consent of an owner that still answers");
         (state.record.version, state.record.term, crate::record::claims(&state.record))
     };
-    let to = wire::OwnerId { host: to.host, incarnation: to.incarnation };
+    let to = wire::OwnerId { shard: to.shard, incarnation: to.incarnation };
     let peers = &owner.context.peers;
     let requests = consents(owner, version, term, to, &claims).into_iter();
-    let calls = requests.map(|(host, request)| peers.call(host, request)).collect();
+    let calls = requests.map(|(shard, request)| peers.call(shard, request)).collect();
     // Best effort: a component that misses it makes the new owner wait, no more.
     drop(owner.env().timeout(CONSENT_MAX, join_all(calls)).await);
 }
@@ -100,13 +100,13 @@ pub(crate) fn consents(
     term: Term,
     to: wire::OwnerId,
     claims: &wire::Claims,
-) -> Vec<(HostId, Request)> {
+) -> Vec<(ShardId, Request)> {
     let state = owner.state.borrow();
     let live = state.legs.iter().filter(|leg| leg.link == LegState::Live);
     let fence = |leg: &Leg| {
         let target = Target { term, session: Session(0), ..leg.target(owner.id, term) };
         let claims = claims.clone();
-        (leg.host, Request::Fence { target, version, owner: to, create: None, claims })
+        (leg.shard, Request::Fence { target, version, owner: to, create: None, claims })
     };
     live.map(fence).collect()
 }

@@ -4,7 +4,7 @@
 //! shard itself: one that has stopped turning renews nothing (rule 49).
 
 use crate::options::ObjectOptions;
-use base::{HostId, Incarnation, Instant, Map};
+use base::{Incarnation, Instant, Map, ShardId};
 use env::{Env, Notify, Task};
 use peer::Peers;
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ struct HeldInner {
     env: Env,
     peers: Peers,
     options: ObjectOptions,
-    hosts: RefCell<Map<HostId, Held>>,
+    hosts: RefCell<Map<ShardId, Held>>,
     changed: Notify,
 }
 
@@ -55,44 +55,44 @@ impl HeldGrants {
     }
 
     /// One more leg needs the grant of `host`.
-    pub(crate) fn need(&self, host: HostId) {
+    pub(crate) fn need(&self, shard: ShardId) {
         let mut hosts = self.0.hosts.borrow_mut();
-        if let Some(held) = hosts.get_mut(&host) {
+        if let Some(held) = hosts.get_mut(&shard) {
             held.needs += 1;
             return;
         }
         let hurry = Notify::default();
         let inner = Rc::downgrade(&self.0);
-        let renewal = self.0.env.spawn("grant", renew(inner, host, hurry.clone()));
-        hosts.insert(host, Held { needs: 1, grant: None, hurry, _renewal: renewal });
+        let renewal = self.0.env.spawn("grant", renew(inner, shard, hurry.clone()));
+        hosts.insert(shard, Held { needs: 1, grant: None, hurry, _renewal: renewal });
     }
 
     /// One leg less; the last one gives the grant back, so that nobody has to wait for its end.
-    pub(crate) fn release(&self, host: HostId) {
+    pub(crate) fn release(&self, shard: ShardId) {
         let mut hosts = self.0.hosts.borrow_mut();
-        let Some(held) = hosts.get_mut(&host) else { return };
+        let Some(held) = hosts.get_mut(&shard) else { return };
         held.needs -= 1;
         if held.needs > 0 {
             return;
         }
-        let held = hosts.remove(&host);
+        let held = hosts.remove(&shard);
         drop(hosts);
         drop(held);
         // The grant is removed, so no component of that host counts as covered any more. That makes
         // the Release true when it is sent (rule 52b). Nobody needs its answer. What matters is its
         // place in the queue: behind every earlier renewal and before every later one.
-        drop(self.0.peers.call(host, Request::Release));
+        drop(self.0.peers.call(shard, Request::Release));
     }
 
     /// Whether a component on `host` that was fenced in that run at that grant epoch is covered
     /// right now (rules 12, 52a).
     pub(crate) fn covers(
         &self,
-        host: HostId,
+        shard: ShardId,
         incarnation: Option<Incarnation>,
         epoch: u64,
     ) -> bool {
-        self.grant(host).is_some_and(|grant| {
+        self.grant(shard).is_some_and(|grant| {
             let is_same = grant.incarnation == incarnation && grant.epoch == epoch;
             let is_blind = self.0.options.mutations.regain_without_look();
             self.0.env.now() < grant.until && (is_same || is_blind)
@@ -103,12 +103,12 @@ impl HeldGrants {
     /// fenced at `at` must be fenced again before it is covered.
     pub(crate) fn has_newer(
         &self,
-        host: HostId,
+        shard: ShardId,
         at: Instant,
         incarnation: Option<Incarnation>,
         epoch: u64,
     ) -> bool {
-        self.grant(host).is_some_and(|grant| {
+        self.grant(shard).is_some_and(|grant| {
             grant.sent > at && (grant.incarnation, grant.epoch) != (incarnation, epoch)
         })
     }
@@ -117,23 +117,23 @@ impl HeldGrants {
     /// `epoch` in that run: its conversation may be forgotten (see [`crate::grants`]).
     pub(crate) fn has_closed_since(
         &self,
-        host: HostId,
+        shard: ShardId,
         incarnation: Option<Incarnation>,
         epoch: u64,
     ) -> bool {
-        self.grant(host).is_some_and(|grant| {
+        self.grant(shard).is_some_and(|grant| {
             grant.incarnation == incarnation && grant.epoch >> 32 > epoch >> 32
         })
     }
 
-    fn grant(&self, host: HostId) -> Option<Grant> {
-        self.0.hosts.borrow().get(&host).and_then(|held| held.grant)
+    fn grant(&self, shard: ShardId) -> Option<Grant> {
+        self.0.hosts.borrow().get(&shard).and_then(|held| held.grant)
     }
 
     /// Somebody waits for a grant of `host`: the next renewal begins now, or [`RETRY`] after the
     /// last one ended if that is later.
-    pub(crate) fn hurry(&self, host: HostId) {
-        if let Some(held) = self.0.hosts.borrow().get(&host) {
+    pub(crate) fn hurry(&self, shard: ShardId) {
+        if let Some(held) = self.0.hosts.borrow().get(&shard) {
             held.hurry.notify();
         }
     }
@@ -145,32 +145,32 @@ impl HeldGrants {
 
     /// Ends every renewal.
     pub(crate) fn stop(&self) {
-        let hosts = std::mem::take(&mut *self.0.hosts.borrow_mut());
-        drop(hosts);
+        let shards = std::mem::take(&mut *self.0.hosts.borrow_mut());
+        drop(shards);
     }
 }
 
-async fn renew(inner: Weak<HeldInner>, host: HostId, hurry: Notify) {
+async fn renew(inner: Weak<HeldInner>, shard: ShardId, hurry: Notify) {
     loop {
         let Some(this) = inner.upgrade() else { return };
         let (env, options) = (this.env.clone(), this.options.clone());
         // Rule 48: the clock is read before the request leaves.
         let sent = env.now();
-        let incarnation = this.peers.incarnation(host);
-        let call = this.peers.call(host, Request::Renew { sent });
+        let incarnation = this.peers.incarnation(shard);
+        let call = this.peers.call(shard, Request::Renew { sent });
         drop(this);
         let answer = env.timeout(options.lease_ttl, call).await;
         let Some(this) = inner.upgrade() else { return };
         let pause = match answer {
             Ok(Ok(Response::Granted { ttl_ms, grant_epoch, .. }))
-                if incarnation == this.peers.incarnation(host) =>
+                if incarnation == this.peers.incarnation(shard) =>
             {
                 let until = valid_until(sent, ttl_ms, &options);
                 if until <= env.now() + options.lease_renew {
                     base::hit(base::Probe::GrantCameLate);
                 }
                 let grant = Grant { sent, until, incarnation, epoch: grant_epoch };
-                if let Some(held) = this.hosts.borrow_mut().get_mut(&host) {
+                if let Some(held) = this.hosts.borrow_mut().get_mut(&shard) {
                     held.grant = Some(grant);
                 }
                 this.changed.notify();

@@ -80,7 +80,7 @@ impl Known {
     pub(crate) fn is_other(&self, version: Version, claims: &[Claim]) -> bool {
         let fenced = (self.meta.version, self.meta.term);
         let owner =
-            OwnerRecord { host: self.meta.owner_host, incarnation: self.meta.owner_incarnation };
+            OwnerRecord { shard: self.meta.owner_shard, incarnation: self.meta.owner_incarnation };
         let is_fenced = self.meta.term > Term(0);
         let had_begun =
             |seen: (Version, Term)| began(claims, seen.0).is_none_or(|c| c.term <= seen.1);

@@ -27,7 +27,7 @@ use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
 use crate::status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, Returning};
 use base::{
-    CHUNK_SECTORS, ClientTable, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set,
+    CHUNK_SECTORS, ClientTable, ComponentId, Incarnation, Map, ObjectId, SectorRange, Set, ShardId,
     Term, Version, WriterEpoch,
 };
 use directory::{ComponentState, Directory, ObjectRecord};
@@ -127,7 +127,7 @@ struct ObjectSlot {
     /// Since when its owner seems to be gone.
     gone_since: Option<base::Instant>,
     /// Client requests of other hosts under way, per host (rule 45).
-    forwarded: Map<HostId, Rc<Forwarded>>,
+    forwarded: Map<ShardId, Rc<Forwarded>>,
     /// Writes of this host under way (rule 46).
     requests: Option<Rc<Requests>>,
 }
@@ -244,13 +244,13 @@ impl Objects {
     }
 
     /// What the directory's lease keys say of `host`: a hint that a take-over is wanted (52d).
-    pub fn host_alive(&self, host: HostId, alive: Option<Incarnation>) {
+    pub fn host_alive(&self, shard: ShardId, alive: Option<Incarnation>) {
         let inner = &self.0.0;
         let known = {
             let mut hosts = inner.context.alive.borrow_mut();
             match alive {
-                Some(incarnation) => hosts.insert(host, incarnation),
-                None => hosts.remove(&host),
+                Some(incarnation) => hosts.insert(shard, incarnation),
+                None => hosts.remove(&shard),
             }
         };
         if known == alive {
@@ -258,15 +258,15 @@ impl Objects {
         }
         for slot in inner.slots.borrow().values() {
             let owner = slot.record.as_ref().and_then(|(record, _)| record.owner);
-            if owner.is_some_and(|owner| owner.host == host) {
+            if owner.is_some_and(|owner| owner.shard == shard) {
                 slot.news.notify();
             }
         }
     }
 
     /// `host` was taken out of the cluster: nobody waits any more for what it held to be deleted.
-    pub fn host_removed(&self, host: HostId) {
-        self.0.0.context.removed.borrow_mut().insert(host);
+    pub fn host_removed(&self, shard: ShardId) {
+        self.0.0.context.removed.borrow_mut().insert(shard);
     }
 
     /// What the owners of this host copy in a second to components that are behind, all together.
@@ -427,7 +427,7 @@ impl Objects {
         let (record, _) = slot.record.as_ref()?;
         let component = |component: &directory::ComponentRecord| ComponentStatus {
             id: component.id,
-            host: component.host,
+            shard: component.shard,
             state: component.state,
             replaces: component.replaces,
             resync_bytes_left: 0,
@@ -450,7 +450,7 @@ impl ObjectsInner {
         let (me, base) = (self.context.me, self.requests_base.get());
         let mut slots = self.slots.borrow_mut();
         let requests = &mut slots.entry(id).or_default().requests;
-        Rc::clone(requests.get_or_insert_with(|| Requests::new(me.host, me.incarnation, base)))
+        Rc::clone(requests.get_or_insert_with(|| Requests::new(me.shard, me.incarnation, base)))
     }
 
     fn env(&self) -> &Env {
@@ -516,12 +516,12 @@ impl ObjectsInner {
         slot.record = Some((record.clone(), revision));
         slot.news.notify();
         drop(slots);
-        let me = self.context.me.host;
-        for component in record.components.iter().filter(|c| c.host == me) {
+        let me = self.context.me.shard;
+        for component in record.components.iter().filter(|c| c.shard == me) {
             let is_active = component.state == ComponentState::Active;
             self.replicas.note_state(component.id, is_active.then_some(component.seat));
         }
-        for removed in record.removed.iter().filter(|removed| removed.host == me) {
+        for removed in record.removed.iter().filter(|removed| removed.shard == me) {
             self.replicas.note_state(removed.id, None);
         }
         self.consent_if_deposed(&record);
@@ -529,22 +529,22 @@ impl ObjectsInner {
 
     async fn ask_replica(
         self: &Rc<Self>,
-        host: HostId,
+        shard: ShardId,
         request: Request,
     ) -> Result<(), ObjectError> {
-        self.ask_replica_for(host, request).await.map(drop)
+        self.ask_replica_for(shard, request).await.map(drop)
     }
 
     /// Asks until there is an answer that says something.
     async fn ask_replica_for(
         self: &Rc<Self>,
-        host: HostId,
+        shard: ShardId,
         request: Request,
     ) -> Result<Response, ObjectError> {
         let deadline = self.env().now() + CREATE_WAIT;
         loop {
             let left = deadline.since(self.env().now());
-            let call = self.context.peers.call(host, request.clone());
+            let call = self.context.peers.call(shard, request.clone());
             match self.env().timeout(left, call).await {
                 Ok(Ok(
                     answer @ (Response::Done | Response::Created { .. } | Response::Durable { .. }),
@@ -578,7 +578,7 @@ impl ObjectsInner {
         });
         for component in mine.collect::<Vec<_>>() {
             let request = Request::DeleteComponent { object: id, component };
-            drop(self.context.peers.call(self.context.me.host, request).await);
+            drop(self.context.peers.call(self.context.me.shard, request).await);
         }
     }
 }

@@ -18,7 +18,7 @@
 //! A new component begins as absent ([`add`], rule 38). One leaves when the one that replaces it
 //! becomes active (rule 39), or by [`remove`] or [`take_out`] (rule 40).
 
-use base::{ComponentId, GroupId, HostId, Lsn, Map, Seat, Term, Version, WriterEpoch};
+use base::{ComponentId, GroupId, Lsn, Map, Seat, ShardId, Term, Version, WriterEpoch};
 use directory::{
     CLAIMS_MAX, COMPONENTS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, OwnerRecord,
     REMOVED_MAX, RemovedComponent,
@@ -40,7 +40,7 @@ pub(crate) fn claims(record: &ObjectRecord) -> wire::Claims {
     let claim = |claim: &Claim| wire::WireClaim {
         term: claim.term,
         version: claim.version,
-        owner: wire::OwnerId { host: claim.owner.host, incarnation: claim.owner.incarnation },
+        owner: wire::OwnerId { shard: claim.owner.shard, incarnation: claim.owner.incarnation },
     };
     wire::Claims::new(&record.claims.iter().map(claim).collect::<Vec<_>>())
 }
@@ -175,7 +175,7 @@ pub(crate) fn replaced_by(record: &ObjectRecord, id: ComponentId) -> Option<Comp
 pub(crate) fn why_not_add(
     record: &ObjectRecord,
     old: Option<ComponentId>,
-    host: HostId,
+    shard: ShardId,
 ) -> Option<CannotReplace> {
     let components = &record.components;
     match () {
@@ -183,7 +183,7 @@ pub(crate) fn why_not_add(
             Some(CannotReplace::Unknown)
         }
         () if old.is_some_and(|old| is_changing(record, old)) => Some(CannotReplace::Busy),
-        () if components.iter().any(|component| component.host == host) => {
+        () if components.iter().any(|component| component.shard == shard) => {
             Some(CannotReplace::SameHost)
         }
         () if components.len() >= COMPONENTS_MAX || is_note_full(record) => {
@@ -236,15 +236,15 @@ pub(crate) enum CannotReplace {
 /// named, when it becomes active. `None` where [`why_not_add`] says why.
 pub(crate) fn add(
     record: &ObjectRecord,
-    (id, host, group): (ComponentId, HostId, GroupId),
+    (id, shard, group): (ComponentId, ShardId, GroupId),
     old: Option<ComponentId>,
 ) -> Option<ObjectRecord> {
-    if why_not_add(record, old, host).is_some() {
+    if why_not_add(record, old, shard).is_some() {
         return None;
     }
     let mut next = record.clone();
     let (state, seat, left) = (ComponentState::Absent, Seat(0), Lsn::ZERO);
-    next.components.push(ComponentRecord { id, host, group, state, seat, left, replaces: old });
+    next.components.push(ComponentRecord { id, shard, group, state, seat, left, replaces: old });
     Some(checked(record, next))
 }
 
@@ -271,7 +271,7 @@ pub(crate) fn take_out(record: &ObjectRecord, id: ComponentId) -> Option<ObjectR
 fn leave_out(next: &mut ObjectRecord, id: ComponentId) {
     let Some(at) = next.components.iter().position(|component| component.id == id) else { return };
     let gone = next.components.remove(at);
-    next.removed.push(RemovedComponent { id, host: gone.host });
+    next.removed.push(RemovedComponent { id, shard: gone.shard });
 }
 
 /// Components that were taken out are deleted. `None` where the record names none of them.
@@ -319,7 +319,7 @@ fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
     assert!(active_count(&after) > 0, "no active component would be left");
     for old in &before.components {
         let is_kept = component(&after, old.id).is_some();
-        let is_noted = after.removed.iter().any(|one| (one.id, one.host) == (old.id, old.host));
+        let is_noted = after.removed.iter().any(|one| (one.id, one.shard) == (old.id, old.shard));
         assert!(is_kept || is_noted, "a component vanished");
     }
     for new in &after.components {
@@ -347,12 +347,12 @@ fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{GroupId, HostId, Incarnation, ObjectId, Rng, Seat, VolumeId, WriterEpoch};
+    use base::{GroupId, Incarnation, ObjectId, Rng, Seat, ShardId, VolumeId, WriterEpoch};
 
     fn fresh(copies: u32) -> ObjectRecord {
         let components = (1..=copies).map(|n| ComponentRecord {
             id: ComponentId(u64::from(n)),
-            host: HostId(n),
+            shard: ShardId(n),
             group: GroupId(u64::from(n)),
             state: ComponentState::Active,
             seat: Seat(1),
@@ -379,7 +379,7 @@ mod tests {
     fn any_sequence_of_changes_keeps_the_invariants() {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
-            let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+            let me = OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) };
             let mut record = take_over(&fresh(3), Term(0), me);
             for step in 0..60_u64 {
                 let id = record.components[rng.below(record.components.len() as u64) as usize].id;
@@ -399,11 +399,11 @@ mod tests {
                         next
                     }
                     6 => {
-                        let host = HostId(rng.between(1, 6) as u32);
-                        let new = (ComponentId(100 + step), host, GroupId(1));
+                        let shard = ShardId(rng.between(1, 6) as u32);
+                        let new = (ComponentId(100 + step), shard, GroupId(1));
                         let old = Some(id).filter(|_| rng.below(2) == 0);
                         let next = add(&record, new, old);
-                        assert_eq!(next.is_none(), why_not_add(&record, old, host).is_some());
+                        assert_eq!(next.is_none(), why_not_add(&record, old, shard).is_some());
                         next
                     }
                     7 => remove(&record, id),
@@ -427,14 +427,14 @@ mod tests {
     /// Rules 38 to 40.
     #[test]
     fn a_component_takes_the_place_of_another_one_when_it_becomes_active() {
-        let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+        let me = OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) };
         let record = take_over(&fresh(2), Term(0), me);
-        let new = (ComponentId(9), HostId(3), GroupId(3));
-        let why = |old, host| why_not_add(&record, Some(ComponentId(old)), HostId(host));
+        let new = (ComponentId(9), ShardId(3), GroupId(3));
+        let why = |old, host| why_not_add(&record, Some(ComponentId(old)), ShardId(host));
         assert_eq!(why(7, 3), Some(CannotReplace::Unknown));
         assert_eq!(why(1, 2), Some(CannotReplace::SameHost));
         let added = add(&record, new, Some(ComponentId(1))).expect("there is room");
-        let again = |old| why_not_add(&added, Some(ComponentId(old)), HostId(4));
+        let again = |old| why_not_add(&added, Some(ComponentId(old)), ShardId(4));
         assert_eq!([again(1), again(9)], [Some(CannotReplace::Busy); 2]);
         let out = |id| why_not_take_out(&added, ComponentId(id));
         assert_eq!([out(1), out(9)], [Some(CannotReplace::Busy); 2]);
@@ -445,7 +445,7 @@ mod tests {
         let replaced = activate(&filled, ComponentId(9)).expect("it is filled");
         let ids: Vec<u64> = replaced.components.iter().map(|component| component.id.0).collect();
         assert_eq!(ids, [2, 9]);
-        let removed = RemovedComponent { id: ComponentId(1), host: HostId(1) };
+        let removed = RemovedComponent { id: ComponentId(1), shard: ShardId(1) };
         assert_eq!(replaced.removed, [removed]);
         assert_eq!(replaced.check().ok(), Some(()));
         assert_eq!(forget_removed(&replaced, &[ComponentId(2)]), None);
@@ -456,17 +456,17 @@ mod tests {
     /// Rules 38 and 40, where nothing is replaced.
     #[test]
     fn copies_become_more_and_fewer_but_the_last_one_that_counts_stays() {
-        let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+        let me = OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) };
         let record = take_over(&fresh(1), Term(0), me);
         let first = ComponentId(1);
         assert_eq!(why_not_take_out(&record, first), Some(CannotReplace::Busy));
-        let more = add(&record, (ComponentId(2), HostId(2), GroupId(2)), None).expect("room");
+        let more = add(&record, (ComponentId(2), ShardId(2), GroupId(2)), None).expect("room");
         assert!(take_out(&more, first).is_none(), "the other one holds nothing yet");
         let filled = begin_resync(&more, ComponentId(2)).expect("it is absent");
         let two = activate(&filled, ComponentId(2)).expect("it is filled");
         assert_eq!((active_count(&two), two.removed.len()), (2, 0));
         let one = take_out(&two, first).expect("there is another one");
-        assert_eq!(one.removed, [RemovedComponent { id: first, host: HostId(1) }]);
+        assert_eq!(one.removed, [RemovedComponent { id: first, shard: ShardId(1) }]);
         assert_eq!(why_not_take_out(&one, first), Some(CannotReplace::Unknown));
         let given_up = take_out(&more, ComponentId(2)).expect("it does not count yet");
         assert_eq!(given_up.components, record.components);
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn the_last_active_one_is_never_marked() {
-        let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+        let me = OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) };
         let record = take_over(&fresh(2), Term(0), me);
         let both = [(ComponentId(1), Leave::Absent), (ComponentId(2), Leave::Degraded)];
         assert!(mark(&record, &both, Lsn::ZERO).is_none());

@@ -179,7 +179,7 @@ impl Replicas {
                 Err(reason) => reply.send(Response::Refused { reason }),
             },
             Request::Fence { target, version, owner, create, claims } => {
-                let owner = PeerId { host: owner.host, incarnation: owner.incarnation };
+                let owner = PeerId { shard: owner.shard, incarnation: owner.incarnation };
                 let claims = claims.iter().map(refusal::claim).collect();
                 self.fence(FenceRequest { from, target, version, owner, create, claims }, reply);
             }
@@ -381,12 +381,12 @@ impl Replicas {
         if let Some(reason) = self.why_not(info, &old, &request) {
             return reply.send(Response::Refused { reason });
         }
-        let is_other = old.term > Term(0) && old.owner.host != request.owner.host;
+        let is_other = old.term > Term(0) && old.owner.shard != request.owner.shard;
         // Rules 52b, 53: the old owner itself says that somebody else owns the object now: it has
         // stopped, nobody has to wait for its grant, and its other objects keep theirs.
         let is_given = request.from == old.owner;
         if is_other && !is_given {
-            let newest = self.peers.incarnation(old.owner.host);
+            let newest = self.peers.incarnation(old.owner.shard);
             let wait = self.grants.wait(old.owner, newest, self.env.now());
             if !wait.is_zero() {
                 base::hit(base::Probe::FenceWaited);
@@ -399,7 +399,7 @@ impl Replicas {
                 let reason = Refusal::GrantedToOther { wait_ms };
                 return reply.send(Response::Refused { reason });
             }
-            self.grants.raise_epoch(old.owner.host);
+            self.grants.raise_epoch(old.owner.shard);
         }
         let conversation = Conversation {
             term: target.term,
@@ -427,7 +427,7 @@ impl Replicas {
             term: meta.term,
             seat: meta.seat,
             session: Session(0),
-            owner: PeerId { host: meta.owner_host, incarnation: meta.owner_incarnation },
+            owner: PeerId { shard: meta.owner_shard, incarnation: meta.owner_incarnation },
             accepted: Lsn::ZERO,
             is_fencing: false,
         })
@@ -459,7 +459,7 @@ impl Replicas {
         }
         let meta = ComponentMeta {
             term: mine.term.max(before.meta.term),
-            owner_host: mine.owner.host,
+            owner_shard: mine.owner.shard,
             owner_incarnation: mine.owner.incarnation,
             seat: mine.seat.max(before.meta.seat),
             version: request.version.max(before.meta.version),
@@ -486,7 +486,7 @@ impl Replicas {
             durable: info.durable,
             commit: info.commit,
             destaged: info.destaged,
-            grant_epoch: self.grants.epoch(mine.owner.host),
+            grant_epoch: self.grants.epoch(mine.owner.shard),
             group: group.id(),
             tail: limits::tail(group.tail(component), self.options.limits.list_entries),
             clients: group.clients(component),

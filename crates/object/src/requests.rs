@@ -6,7 +6,7 @@
 //! which requests of this host it knows. The numbers of one that it knows are never given again,
 //! also where the directory forgot a run of this host and gave its number to this one.
 
-use base::{CLIENT_SLOTS, ClientTable, HostId, Incarnation, RequestId, WriterEpoch};
+use base::{CLIENT_SLOTS, ClientTable, Incarnation, RequestId, ShardId, WriterEpoch};
 use env::{Permit, Semaphore};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ const _: () = assert!(CLIENT_SLOTS == 128, "one bit per slot in a u128");
 
 /// The slots of one object.
 pub(crate) struct Requests {
-    client: HostId,
+    client: ShardId,
     room: Semaphore,
     slots: RefCell<Slots>,
 }
@@ -62,7 +62,7 @@ impl Requests {
     /// The requests of this run of the host `client`. Counts begin behind `base`. It has to be no
     /// less than any count that this run gave for the object before. A number given twice would
     /// make a new write look like one that was carried out already.
-    pub(crate) fn new(client: HostId, run: Incarnation, base: u64) -> Rc<Self> {
+    pub(crate) fn new(client: ShardId, run: Incarnation, base: u64) -> Rc<Self> {
         let slots = Slots { run, free: u128::MAX, counts: Vec::new(), base };
         let room = Semaphore::new(CLIENT_SLOTS as u64);
         Rc::new(Self { client, room, slots: RefCell::new(slots) })
@@ -155,20 +155,20 @@ mod tests {
 
     #[test]
     fn slots_are_given_lowest_first_and_each_counts_its_own() {
-        let requests = Requests::new(HostId(2), Incarnation(3), 0);
+        let requests = Requests::new(ShardId(2), Incarnation(3), 0);
         let mut held: Vec<_> = (0..CLIENT_SLOTS).filter_map(|_| begin(&requests)).collect();
         assert_eq!(held.len(), CLIENT_SLOTS);
         for (slot, request) in held.iter().enumerate() {
-            let id = RequestId::new(HostId(2), Incarnation(3), slot as u8, 1);
+            let id = RequestId::new(ShardId(2), Incarnation(3), slot as u8, 1);
             assert_eq!(request.id(), id);
         }
         assert!(begin(&requests).is_none(), "all are taken");
         drop(held.remove(90));
         drop(held.remove(7));
         let next = begin(&requests).and_then(|request| request.id());
-        assert_eq!(next, RequestId::new(HostId(2), Incarnation(3), 7, 2));
-        let later = Requests::new(HostId(2), Incarnation(3), requests.highest());
+        assert_eq!(next, RequestId::new(ShardId(2), Incarnation(3), 7, 2));
+        let later = Requests::new(ShardId(2), Incarnation(3), requests.highest());
         let first = begin(&later).and_then(|request| request.id());
-        assert_eq!(first, RequestId::new(HostId(2), Incarnation(3), 0, 3));
+        assert_eq!(first, RequestId::new(ShardId(2), Incarnation(3), 0, 3));
     }
 }

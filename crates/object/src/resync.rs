@@ -9,7 +9,7 @@ use crate::context::HostRun;
 use crate::owner::{ChangeError, FenceAnswer, FencedAt, LegRole, LegState, Owner, Phase, Resync};
 use crate::rate::CopyRate;
 use crate::record;
-use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
+use base::{ComponentId, Instant, Lsn, Map, Quirk, Seat, Set, ShardId};
 use directory::ComponentState;
 use env::{Either, Permit, select};
 use std::cell::RefCell;
@@ -92,12 +92,12 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
         let (now, step) = (owner.now(), owner.options().damping);
         let away = away(&owner);
         for (component, outcome) in ended.take() {
-            let host = away.iter().find(|(id, _)| *id == component).map(|(_, host)| *host);
+            let shard = away.iter().find(|(id, _)| *id == component).map(|(_, shard)| *shard);
             let mut due = owner.due.borrow_mut();
             due.remove(&component);
-            match (host, outcome) {
-                (Some(host), Err(failure)) => {
-                    let run = owner.context.run(host);
+            match (shard, outcome) {
+                (Some(shard), Err(failure)) => {
+                    let run = owner.context.run(shard);
                     let at = damping.failed(component, run, now, step);
                     due.insert(component, Due { at, failure: Some(failure) });
                 }
@@ -106,19 +106,19 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
         }
         let is_away = |id: &ComponentId| away.iter().any(|(component, _)| component == id);
         owner.due.borrow_mut().retain(|id, _| is_away(id));
-        for (component, host) in away {
+        for (component, shard) in away {
             if running.borrow().contains(&component) {
                 continue;
             }
             let at = {
                 let mut due = owner.due.borrow_mut();
-                if damping.is_past(component, owner.context.run(host)) {
+                if damping.is_past(component, owner.context.run(shard)) {
                     due.insert(component, Due { at: now, failure: None });
                 }
                 let first = || Due { at: damping.absent(component, now, step), failure: None };
                 due.entry(component).or_insert_with(first).at
             };
-            if now < at || !is_up(&owner, host) || owner.phase() != Phase::Serving {
+            if now < at || !is_up(&owner, shard) || owner.phase() != Phase::Serving {
                 continue;
             }
             running.borrow_mut().insert(component);
@@ -137,8 +137,8 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
     }
 }
 
-fn is_up(owner: &Owner, host: HostId) -> bool {
-    host == owner.context.me.host || owner.context.peers.is_up(host)
+fn is_up(owner: &Owner, shard: ShardId) -> bool {
+    shard == owner.context.me.shard || owner.context.peers.is_up(shard)
 }
 
 impl Owner {
@@ -147,7 +147,7 @@ impl Owner {
         if component.state == ComponentState::Active {
             return self.unheard(component.id);
         }
-        if !is_up(self, component.host) {
+        if !is_up(self, component.shard) {
             return Some(Away::Unreachable);
         }
         let is_returning = self.state.borrow().resyncs.contains_key(&component.id);
@@ -174,10 +174,10 @@ impl Owner {
 }
 
 /// Components that are not active, with their hosts.
-fn away(owner: &Owner) -> Vec<(ComponentId, HostId)> {
+fn away(owner: &Owner) -> Vec<(ComponentId, ShardId)> {
     let state = owner.state.borrow();
     let away = state.record.components.iter().filter(|c| c.state != ComponentState::Active);
-    away.map(|component| (component.id, component.host)).collect()
+    away.map(|component| (component.id, component.shard)).collect()
 }
 
 /// One attempt, from absent to active.
@@ -415,20 +415,20 @@ fn is_answered(owner: &Owner, component: ComponentId, upto: Lsn) -> bool {
 /// Rule 52a: the joining target grants before the CAS. A grant of a later epoch than that of its
 /// fence never counts for it (see [`crate::grants`]): it has to be fenced again.
 fn is_granted(owner: &Owner, component: ComponentId) -> Result<bool, Aborted> {
-    let (host, fenced) = {
+    let (shard, fenced) = {
         let state = owner.state.borrow();
         let leg = state.leg(component).ok_or(Aborted::Failed)?;
-        (leg.host, leg.fenced.ok_or(Aborted::Failed)?)
+        (leg.shard, leg.fenced.ok_or(Aborted::Failed)?)
     };
     let leases = &owner.context.leases;
     let FencedAt { at, incarnation, grant_epoch } = fenced;
-    if host == owner.context.me.host || leases.covers(host, incarnation, grant_epoch) {
+    if shard == owner.context.me.shard || leases.covers(shard, incarnation, grant_epoch) {
         return Ok(true);
     }
-    if leases.has_newer(host, at, incarnation, grant_epoch) {
+    if leases.has_newer(shard, at, incarnation, grant_epoch) {
         return Err(Aborted::Failed);
     }
-    leases.hurry(host);
+    leases.hurry(shard);
     Ok(false)
 }
 

@@ -2,7 +2,7 @@
 //! What callers see of an object: data, errors, its components.
 
 use crate::away::Away;
-use base::{ComponentId, HostId, ObjectId, Term};
+use base::{ComponentId, ObjectId, ShardId, Term};
 use directory::ComponentState;
 pub use diskgroup::ReadData;
 use std::time::Duration;
@@ -77,7 +77,7 @@ pub struct ComponentStatus {
     /// The component.
     pub id: ComponentId,
     /// Its host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// What it is worth.
     pub state: ComponentState,
     /// The component whose place it takes once it is active.
@@ -138,7 +138,7 @@ impl ObjectStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vouched {
     /// This one has all of it.
-    By(HostId),
+    By(ShardId),
     /// None of them, but one that has all of it is about to give it up.
     Busy,
     /// None of those that answered.

@@ -88,14 +88,14 @@ pub(crate) async fn claim(
         // of the data would claim term after term for nothing, and a record remembers few.
         Some(owner) if owner == me => check_reach(context, &record)?,
         // My own host's earlier run: proven dead by the device lock that I hold.
-        Some(owner) if owner.host == me.host && owner.incarnation < me.incarnation => {}
+        Some(owner) if owner.shard == me.shard && owner.incarnation < me.incarnation => {}
         Some(owner) => {
-            let key = alive_key(owner.host);
+            let key = alive_key(owner.shard);
             let alive = directory.get(&key).await.map_err(|_| Failed::Unavailable)?;
             also.push(match alive {
                 None => (key, Expect::Absent),
                 Some(alive) => match AliveRecord::decode(&alive.value) {
-                    Ok(now) if now.incarnation != owner.incarnation && owner.host != me.host => {
+                    Ok(now) if now.incarnation != owner.incarnation && owner.shard != me.shard => {
                         (key, Expect::Revision(alive.revision))
                     }
                     _ => return Err(Failed::Alive(owner, record.term)),
@@ -127,7 +127,7 @@ pub(crate) async fn claim(
 /// Refuses where no component that has everything is here or can be asked now.
 fn check_reach(context: &Context, record: &ObjectRecord) -> Result<(), Failed> {
     let mut active = record.components.iter().filter(|c| c.state == ComponentState::Active);
-    let can_reach = active.any(|c| c.host == context.me.host || context.peers.is_up(c.host));
+    let can_reach = active.any(|c| c.shard == context.me.shard || context.peers.is_up(c.shard));
     if can_reach { Ok(()) } else { Err(Failed::Inaccessible) }
 }
 
@@ -254,9 +254,9 @@ async fn fence_one(
     let options = owner.options();
     let begun = owner.now();
     let wait_max = options.lease_ttl * 2 + options.stall;
-    let host = {
+    let shard = {
         let state = owner.state.borrow();
-        record::component(&state.record, component).map(|component| component.host)
+        record::component(&state.record, component).map(|component| component.shard)
     };
     loop {
         let answer = owner.fence(component, seat, false, options.stall).await;
@@ -292,7 +292,7 @@ async fn fence_one(
             }
             FenceAnswer::Unreachable | FenceAnswer::Silent | FenceAnswer::Outdated => {
                 let alive = owner.context.alive.borrow();
-                let is_dead = host.is_some_and(|host| !alive.contains_key(&host));
+                let is_dead = shard.is_some_and(|shard| !alive.contains_key(&shard));
                 drop(alive);
                 let is_dead = is_dead && elapsed >= options.dead_after && patience.get() == 0;
                 if is_late || is_dead && matches!(answer, FenceAnswer::Unreachable) {
@@ -372,8 +372,8 @@ fn choose(
     prefer: Option<ComponentId>,
 ) -> ComponentId {
     let state = owner.state.borrow();
-    let me = owner.context.me.host;
-    let is_local = |id: ComponentId| state.leg(id).is_some_and(|leg| leg.host == me);
+    let me = owner.context.me.shard;
+    let is_local = |id: ComponentId| state.leg(id).is_some_and(|leg| leg.shard == me);
     let mut ids = reached.iter().map(|(id, _)| *id);
     let wanted = ids.clone().find(|id| Some(*id) == prefer);
     let local = || ids.clone().find(|id| is_local(*id));

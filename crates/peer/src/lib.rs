@@ -48,14 +48,14 @@ pub use peers::{PeerOptions, Peers, Sequence};
 pub use reply::{Handler, NotReady, Reply};
 pub use stats::PeerStats;
 
-use base::{HostId, Incarnation};
+use base::{Incarnation, ShardId};
 use thiserror::Error;
 
 /// One run of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId {
     /// The host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// Its run.
     pub incarnation: Incarnation,
 }

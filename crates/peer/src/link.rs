@@ -203,7 +203,7 @@ impl Inbound {
 }
 
 fn hello(inner: &PeersInner) -> Message {
-    let me = OwnerId { host: inner.me.host, incarnation: inner.me.incarnation };
+    let me = OwnerId { shard: inner.me.shard, incarnation: inner.me.incarnation };
     Message::Hello(Hello { cluster: inner.cluster, me, versions: inner.options.versions })
 }
 
@@ -260,7 +260,7 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
     port.post(0, hello(inner));
     let read = port.read(|id, message| match message {
         Message::Hello(hello) if up_at.get().is_none() => {
-            let peer = inner.introduce(&hello, Some(remote.host)).ok_or(PortFault::Stranger)?;
+            let peer = inner.introduce(&hello, Some(remote.shard)).ok_or(PortFault::Stranger)?;
             port.agree(inner.agree(peer, hello.versions)?);
             up_at.set(Some(inner.env.now()));
             out.peer.set(Some(peer));
@@ -279,7 +279,7 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
         _ => Err(PortFault::Unexpected),
     });
     let fault = run(&inner.env, &port, read).await;
-    inner.ended(remote.host, &fault);
+    inner.ended(remote.shard, &fault);
     let was_mine = {
         let mut current = remote.out.borrow_mut();
         let is_mine = current.as_ref().is_some_and(|current| Rc::ptr_eq(current, &out));
@@ -328,10 +328,10 @@ pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
     });
     let fault = run(&inner.env, &port, read).await;
     let Some(peer) = inbound.peer.get() else {
-        return inner.ended(base::HostId(0), &fault);
+        return inner.ended(base::ShardId(0), &fault);
     };
-    inner.ended(peer.host, &fault);
-    let remote = inner.remote(peer.host);
+    inner.ended(peer.shard, &fault);
+    let remote = inner.remote(peer.shard);
     let mut current = remote.inbound.borrow_mut();
     if current.as_ref().is_some_and(|current| Rc::ptr_eq(current, &inbound)) {
         current.take();
@@ -353,7 +353,7 @@ fn greet(inner: &Rc<PeersInner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Resul
     };
     inbound.port.agree(version);
     inbound.peer.set(Some(peer));
-    let remote = inner.remote(peer.host);
+    let remote = inner.remote(peer.shard);
     let old = remote.inbound.borrow_mut().replace(Rc::clone(inbound));
     if let Some(old) = old {
         old.port.die();

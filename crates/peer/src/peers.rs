@@ -9,7 +9,7 @@ use crate::port::{Port, PortFault};
 use crate::reply::{Handler, Reply};
 use crate::stats::{PeerCounters, PeerStats};
 use crate::{PeerError, PeerId};
-use base::{HostId, Incarnation, Instant, LateFrame, Map, Quirk};
+use base::{Incarnation, Instant, LateFrame, Map, Quirk, ShardId};
 use env::{Address, Env, IoError, Notify, TaskSet};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -61,7 +61,7 @@ pub(crate) struct PeersInner {
     pub(crate) changes: Notify,
     pub(crate) counters: Rc<PeerCounters>,
     pub(crate) options: PeerOptions,
-    pub(crate) remotes: RefCell<Map<HostId, Rc<Remote>>>,
+    pub(crate) remotes: RefCell<Map<ShardId, Rc<Remote>>>,
     pub(crate) ports: RefCell<Vec<Weak<Port>>>,
     local: Rc<Calls>,
     tasks: TaskSet,
@@ -74,7 +74,7 @@ pub(crate) struct PeersInner {
 
 /// Another host.
 pub(crate) struct Remote {
-    pub(crate) host: HostId,
+    pub(crate) shard: ShardId,
     pub(crate) address: RefCell<Option<Address>>,
     /// The link that we dialled, once introduced.
     pub(crate) out: RefCell<Option<Rc<Outbound>>>,
@@ -89,11 +89,11 @@ pub(crate) struct Remote {
 }
 
 impl PeersInner {
-    pub(crate) fn remote(&self, host: HostId) -> Rc<Remote> {
+    pub(crate) fn remote(&self, shard: ShardId) -> Rc<Remote> {
         let mut remotes = self.remotes.borrow_mut();
-        let remote = remotes.entry(host).or_insert_with(|| {
+        let remote = remotes.entry(shard).or_insert_with(|| {
             Rc::new(Remote {
-                host,
+                shard,
                 address: RefCell::default(),
                 out: RefCell::default(),
                 inbound: RefCell::default(),
@@ -106,13 +106,13 @@ impl PeersInner {
         Rc::clone(remote)
     }
 
-    pub(crate) fn known(&self, host: HostId) -> Option<Rc<Remote>> {
-        self.remotes.borrow().get(&host).map(Rc::clone)
+    pub(crate) fn known(&self, shard: ShardId) -> Option<Rc<Remote>> {
+        self.remotes.borrow().get(&shard).map(Rc::clone)
     }
 
     /// The link to `host` on which requests can be sent now.
-    pub(crate) fn live(&self, host: HostId) -> Option<Rc<Outbound>> {
-        let out = self.known(host)?.out.borrow().clone();
+    pub(crate) fn live(&self, shard: ShardId) -> Option<Rc<Outbound>> {
+        let out = self.known(shard)?.out.borrow().clone();
         out.filter(|out| !out.port.is_dead())
     }
 
@@ -122,13 +122,13 @@ impl PeersInner {
 
     /// Checks an introduction. `None` where the other end does not belong here. If it is a later
     /// run of its host than was known, the links to earlier runs end.
-    pub(crate) fn introduce(&self, hello: &Hello, dialled: Option<HostId>) -> Option<PeerId> {
-        let peer = PeerId { host: hello.me.host, incarnation: hello.me.incarnation };
-        let is_expected = dialled.is_none_or(|host| host == peer.host);
-        if hello.cluster != self.cluster || !is_expected || peer.host == self.me.host {
+    pub(crate) fn introduce(&self, hello: &Hello, dialled: Option<ShardId>) -> Option<PeerId> {
+        let peer = PeerId { shard: hello.me.shard, incarnation: hello.me.incarnation };
+        let is_expected = dialled.is_none_or(|shard| shard == peer.shard);
+        if hello.cluster != self.cluster || !is_expected || peer.shard == self.me.shard {
             return None;
         }
-        let remote = self.remote(peer.host);
+        let remote = self.remote(peer.shard);
         match remote.newest.get() {
             Some(newest) if peer.incarnation < newest => return None,
             Some(newest) if peer.incarnation == newest => return Some(peer),
@@ -230,25 +230,25 @@ impl PeersInner {
     }
 
     /// A link ended: counts why.
-    pub(crate) fn ended(&self, host: HostId, fault: &PortFault) {
+    pub(crate) fn ended(&self, shard: ShardId, fault: &PortFault) {
         match fault {
-            PortFault::Gone => tracing::debug!(%host, "link ended"),
+            PortFault::Gone => tracing::debug!(%shard, "link ended"),
             PortFault::Stranger => {
                 self.counters.strangers.add(1);
-                tracing::warn!(%host, "link dropped: not the host that belongs there");
+                tracing::warn!(%shard, "link dropped: not the host that belongs there");
             }
-            PortFault::Incompatible => tracing::debug!(%host, "link refused"),
+            PortFault::Incompatible => tracing::debug!(%shard, "link refused"),
             PortFault::Malformed(error) => {
                 self.counters.malformed.add(1);
-                tracing::warn!(%host, %error, "link dropped: malformed frame");
+                tracing::warn!(%shard, %error, "link dropped: malformed frame");
             }
             PortFault::Unexpected => {
                 self.counters.malformed.add(1);
-                tracing::warn!(%host, "link dropped: frame out of place");
+                tracing::warn!(%shard, "link dropped: frame out of place");
             }
             PortFault::Overrun => {
                 self.counters.overrun.add(1);
-                tracing::warn!(%host, "link dropped: more asked at a time than allowed");
+                tracing::warn!(%shard, "link dropped: more asked at a time than allowed");
             }
         }
     }
@@ -332,11 +332,11 @@ impl Peers {
 
     /// Says where `host` listens. It is dialled from now on, for ever. If it was dialled at another
     /// address before, the next attempt goes to the new one. Nothing happens for the own host.
-    pub fn set_address(&self, host: HostId, address: Address) {
-        if host == self.0.me.host {
+    pub fn set_address(&self, shard: ShardId, address: Address) {
+        if shard == self.0.me.shard {
             return;
         }
-        let remote = self.0.remote(host);
+        let remote = self.0.remote(shard);
         *remote.address.borrow_mut() = Some(address);
         remote.kick.notify();
         if !remote.has_dialler.replace(true) {
@@ -347,8 +347,8 @@ impl Peers {
 
     /// `host` is no member any more: once the link to it breaks it is not dialled again, unless it
     /// gets an address anew.
-    pub fn forget_address(&self, host: HostId) {
-        if let Some(remote) = self.0.known(host) {
+    pub fn forget_address(&self, shard: ShardId) {
+        if let Some(remote) = self.0.known(shard) {
             *remote.address.borrow_mut() = None;
             remote.refused.set(None);
             remote.kick.notify();
@@ -365,28 +365,28 @@ impl Peers {
     ///
     /// # Errors
     /// [`PeerError`].
-    pub fn call(&self, host: HostId, request: Request) -> Call {
-        self.call_as(host, class_of(&request), None, request)
+    pub fn call(&self, shard: ShardId, request: Request) -> Call {
+        self.call_as(shard, class_of(&request), None, request)
     }
 
     /// Requests to another host that keep their order whatever their classes, until it is closed.
     #[must_use]
-    pub fn sequence(&self, host: HostId) -> Sequence {
+    pub fn sequence(&self, shard: ShardId) -> Sequence {
         let (peers, row) = (self.clone(), Rc::default());
-        Sequence(Rc::new(Ordered { peers, host, row, is_closed: Cell::new(false) }))
+        Sequence(Rc::new(Ordered { peers, shard, row, is_closed: Cell::new(false) }))
     }
 
     fn call_as(
         &self,
-        host: HostId,
+        shard: ShardId,
         class: Class,
         row: Option<&Rc<LaneRow>>,
         request: Request,
     ) -> Call {
-        if host == self.0.me.host {
+        if shard == self.0.me.shard {
             return self.call_self(request);
         }
-        match self.0.live(host) {
+        match self.0.live(shard) {
             Some(out) => out.call(class, row, request),
             None => Call::known(Err(PeerError::Unreachable)),
         }
@@ -403,20 +403,20 @@ impl Peers {
 
     /// Whether requests can be sent to `host` now. Always for the own host.
     #[must_use]
-    pub fn is_up(&self, host: HostId) -> bool {
-        if host == self.0.me.host {
+    pub fn is_up(&self, shard: ShardId) -> bool {
+        if shard == self.0.me.shard {
             return true;
         }
-        self.0.live(host).is_some()
+        self.0.live(shard).is_some()
     }
 
     /// The newest run of `host` that introduced itself since this shard began.
     #[must_use]
-    pub fn incarnation(&self, host: HostId) -> Option<Incarnation> {
-        if host == self.0.me.host {
+    pub fn incarnation(&self, shard: ShardId) -> Option<Incarnation> {
+        if shard == self.0.me.shard {
             return Some(self.0.me.incarnation);
         }
-        self.0.known(host).and_then(|remote| remote.newest.get())
+        self.0.known(shard).and_then(|remote| remote.newest.get())
     }
 
     /// Wakes when a link came or went, or a newer run of a host was seen.
@@ -428,11 +428,11 @@ impl Peers {
     /// How long nothing was heard from `host`, on any live link. [`Duration::MAX`] where there is
     /// no link, zero for the own host.
     #[must_use]
-    pub fn silent_for(&self, host: HostId) -> Duration {
-        if host == self.0.me.host {
+    pub fn silent_for(&self, shard: ShardId) -> Duration {
+        if shard == self.0.me.shard {
             return Duration::ZERO;
         }
-        let Some(remote) = self.0.known(host) else { return Duration::MAX };
+        let Some(remote) = self.0.known(shard) else { return Duration::MAX };
         let out = remote.out.borrow().as_ref().map(|out| out.port.heard_at());
         let inbound = remote.inbound.borrow().as_ref().map(|inbound| inbound.port.heard_at());
         let heard: Option<Instant> = out.max(inbound);
@@ -469,7 +469,7 @@ pub struct Sequence(Rc<Ordered>);
 
 struct Ordered {
     peers: Peers,
-    host: HostId,
+    shard: ShardId,
     row: Rc<LaneRow>,
     is_closed: Cell<bool>,
 }
@@ -480,17 +480,17 @@ impl Sequence {
     /// # Errors
     /// [`PeerError`]; [`PeerError::Withdrawn`] once the sequence is closed.
     pub fn call(&self, class: Class, request: Request) -> Call {
-        let Ordered { peers, host, row, is_closed } = &*self.0;
+        let Ordered { peers, shard, row, is_closed } = &*self.0;
         if is_closed.get() {
             return Call::known(Err(PeerError::Withdrawn));
         }
-        peers.call_as(*host, class, Some(row), request)
+        peers.call_as(*shard, class, Some(row), request)
     }
 
     /// Asks as [`Sequence::call`] does; the answer, or the error, goes into `queue` under `number`.
     pub fn send(&self, class: Class, request: Request, queue: &Rc<AnswerQueue>, number: u64) {
-        let Ordered { peers, host, row, is_closed } = &*self.0;
-        let out = peers.0.live(*host);
+        let Ordered { peers, shard, row, is_closed } = &*self.0;
+        let out = peers.0.live(*shard);
         match (out, is_closed.get()) {
             (_, true) => queue.push(number, Err(PeerError::Withdrawn)),
             (None, false) => queue.push(number, Err(PeerError::Unreachable)),
@@ -502,11 +502,11 @@ impl Sequence {
     /// never sent: their calls fail as [`PeerError::Withdrawn`]. Those that were sent stay under
     /// way.
     pub fn close(&self) {
-        let Ordered { peers, host, row, is_closed } = &*self.0;
+        let Ordered { peers, shard, row, is_closed } = &*self.0;
         if is_closed.replace(true) {
             return;
         }
-        let out = peers.0.known(*host).and_then(|remote| remote.out.borrow().clone());
+        let out = peers.0.known(*shard).and_then(|remote| remote.out.borrow().clone());
         if let Some(out) = out {
             out.withdraw(row);
         }

@@ -8,7 +8,7 @@ mod versions;
 
 use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, PeerOptions, Peers, Reply};
 use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
+    ComponentId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, ShardId, Term,
 };
 use env::{Address, Env, Link, TaskSet};
 use sim::{HostKey, World, WorldOptions};
@@ -104,14 +104,14 @@ impl Node {
         let (seen, mode, held) = (self.seen.clone(), self.mode.clone(), self.held.clone());
         self.held.borrow_mut().clear();
         *place.borrow_mut() = None;
-        let me = PeerId { host: HostId(id), incarnation: Incarnation(incarnation) };
+        let me = PeerId { shard: ShardId(id), incarnation: Incarnation(incarnation) };
         world.boot(self.key, |env| {
             Box::pin(async move {
                 let (env, tasks) = (&env, TaskSet::default());
                 let recorder = Rc::new(Recorder { env: env.clone(), seen, mode, held, tasks });
                 let peers = Peers::with_options(env, me, CLUSTER, recorder, options);
                 peers.listen(address(id)).await.expect("a free port");
-                others.iter().for_each(|id| peers.set_address(HostId(*id), address(*id)));
+                others.iter().for_each(|id| peers.set_address(ShardId(*id), address(*id)));
                 *place.borrow_mut() = Some(peers);
             })
         });
@@ -122,7 +122,7 @@ impl Node {
     }
 
     fn is_up(&self, other: u32) -> bool {
-        self.peers.borrow().as_ref().is_some_and(|peers| peers.is_up(HostId(other)))
+        self.peers.borrow().as_ref().is_some_and(|peers| peers.is_up(ShardId(other)))
     }
 }
 
@@ -199,7 +199,7 @@ fn calls_arrive_in_order_and_answers_find_their_calls() {
             for _ in 0..env.random() % 40 {
                 number += 1;
                 let sectors = [1, 8, 8, 8, 31, 128, 400, 1000][(env.random() % 8) as usize];
-                let call = peers.call(HostId(2), write(&env, number, sectors));
+                let call = peers.call(ShardId(2), write(&env, number, sectors));
                 if number.is_multiple_of(5) {
                     drop(call); // the request is on its way all the same
                 } else {
@@ -225,8 +225,8 @@ fn an_idle_link_lives() {
     world.run_for(Duration::from_secs(120));
     assert!(a.is_up(2) && b.is_up(1));
     assert_eq!(a.peers().stats().links, 2, "one link each way, never replaced");
-    assert!(a.peers().silent_for(HostId(2)) < Duration::from_secs(1));
-    assert_eq!(a.peers().silent_for(HostId(9)), Duration::MAX);
+    assert!(a.peers().silent_for(ShardId(2)) < Duration::from_secs(1));
+    assert_eq!(a.peers().silent_for(ShardId(9)), Duration::MAX);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn nothing_is_reordered_or_repeated_over_broken_links() {
         let (peers, tasks) = (a.peers(), TaskSet::default());
         let mut outcomes = Vec::new();
         for number in 1..=600 {
-            let call = peers.call(HostId(2), write(&env, number, 8));
+            let call = peers.call(ShardId(2), write(&env, number, 8));
             outcomes.push((number, follow(&env, &tasks, call)));
             if env.random().is_multiple_of(50) {
                 world.reset_links(a.key, b.key);
@@ -270,25 +270,25 @@ fn a_crashed_host_fails_its_calls_and_comes_back_as_another() {
         b.mode.set(Mode::Hold);
         let env = world.env(a.key).expect("it runs");
         let (peers, tasks) = (a.peers(), TaskSet::default());
-        let pending = follow(&env, &tasks, peers.call(HostId(2), write(&env, 1, 8)));
+        let pending = follow(&env, &tasks, peers.call(ShardId(2), write(&env, 1, 8)));
         world.run_for(Duration::from_millis(10));
         assert_eq!(b.seen.borrow().len(), 1);
         world.crash(b.key);
         let ended = || pending.borrow().is_some();
         assert!(world.run_until(Duration::from_millis(2600), ended), "seed {seed}");
         assert_eq!(error(&pending), Some(PeerError::Reset));
-        assert!(!peers.is_up(HostId(2)));
-        let call = follow(&env, &tasks, peers.call(HostId(2), write(&env, 2, 8)));
+        assert!(!peers.is_up(ShardId(2)));
+        let call = follow(&env, &tasks, peers.call(ShardId(2), write(&env, 2, 8)));
         world.run_for(Duration::from_millis(1));
         assert_eq!(error(&call), Some(PeerError::Unreachable));
 
         b.mode.set(Mode::AtOnce);
         b.boot(&world, 2, &[1]);
-        let is_back = || peers.is_up(HostId(2)) && b.is_up(1);
+        let is_back = || peers.is_up(ShardId(2)) && b.is_up(1);
         assert!(world.run_until(Duration::from_secs(5), is_back), "seed {seed}");
-        assert_eq!(peers.incarnation(HostId(2)), Some(Incarnation(2)));
+        assert_eq!(peers.incarnation(ShardId(2)), Some(Incarnation(2)));
         let env = world.env(a.key).expect("it runs");
-        let call = follow(&env, &tasks, peers.call(HostId(2), write(&env, 3, 8)));
+        let call = follow(&env, &tasks, peers.call(ShardId(2), write(&env, 3, 8)));
         assert!(world.run_until(MINUTE, || is_durable(&call, 3)), "seed {seed}");
     }
 }
@@ -302,7 +302,7 @@ fn requests_in_flight_are_bounded_and_the_rest_waits_in_order() {
     let count = 40;
     let outcomes: Vec<_> = (1..=count)
         .map(|number| {
-            let call = peers.call(HostId(2), write(&env, number, MIB / 512));
+            let call = peers.call(ShardId(2), write(&env, number, MIB / 512));
             (number, follow(&env, &tasks, call))
         })
         .collect();
@@ -330,12 +330,12 @@ fn a_class_that_stands_still_holds_up_no_other() {
     let env = world.env(a.key).expect("it runs");
     let (peers, tasks) = (a.peers(), TaskSet::default());
     for number in 1..=60 {
-        drop(peers.call(HostId(2), write(&env, number, MIB / 512)));
+        drop(peers.call(ShardId(2), write(&env, number, MIB / 512)));
     }
     let Request::Write { target, range, .. } = write(&env, 1, 8) else { unreachable!() };
     let read = Request::Read { target, range };
     let list = Request::ListChanged { target, since: Lsn::ZERO, cursor: 0 };
-    let outcomes = [read, list].map(|one| follow(&env, &tasks, peers.call(HostId(2), one)));
+    let outcomes = [read, list].map(|one| follow(&env, &tasks, peers.call(ShardId(2), one)));
     let done = || outcomes.iter().all(|one| one.borrow().is_some());
     assert!(world.run_until(Duration::from_secs(1), done), "behind 60 MiB of writes");
     // A resync is no reason for writes to wait either: its share is its own.
@@ -343,7 +343,7 @@ fn a_class_that_stands_still_holds_up_no_other() {
     if let Request::Write { is_copy, .. } = &mut copy {
         *is_copy = true;
     }
-    drop(peers.call(HostId(2), copy));
+    drop(peers.call(ShardId(2), copy));
     let _ = world.env(a.key);
     world.run_for(Duration::from_millis(100));
     assert_eq!(b.seen.borrow().last().map(|(_, lsn)| lsn.0), Some(99));
@@ -355,7 +355,7 @@ fn a_sequence_keeps_its_order_and_leaves_the_queue_when_it_ends() {
     b.mode.set(Mode::Hold);
     let env = world.env(a.key).expect("it runs");
     let (peers, tasks) = (a.peers(), TaskSet::default());
-    let (joining, other) = (peers.sequence(HostId(2)), peers.sequence(HostId(2)));
+    let (joining, other) = (peers.sequence(ShardId(2)), peers.sequence(ShardId(2)));
     let ask = |of: &crate::Sequence, class, number| {
         let call = of.call(class, write(&env, number, MIB / 512));
         (number, follow(&env, &tasks, call))
@@ -401,7 +401,7 @@ fn a_sequence_that_changes_its_class_keeps_its_order() {
     b.mode.set(Mode::Late);
     let env = world.env(a.key).expect("it runs");
     let peers = a.peers();
-    let of = peers.sequence(HostId(2));
+    let of = peers.sequence(ShardId(2));
     for number in 1..=300 {
         let class = if (number / 20) % 2 == 0 { Class::Resync } else { Class::Write };
         drop(of.call(class, write(&env, number, [8, 500][(number % 2) as usize])));
@@ -419,7 +419,7 @@ fn what_waits_is_bounded_in_bytes_and_the_rest_is_refused() {
     let (peers, tasks) = (a.peers(), TaskSet::default());
     let one = write(&env, 1, MIB / 512);
     let outcomes: Vec<_> =
-        (0..150).map(|_| follow(&env, &tasks, peers.call(HostId(2), one.clone()))).collect();
+        (0..150).map(|_| follow(&env, &tasks, peers.call(ShardId(2), one.clone()))).collect();
     world.run_for(Duration::from_millis(10));
     let refused = |outcome: &&Outcome| error(outcome) == Some(PeerError::Overloaded);
     let count = outcomes.iter().filter(refused).count();
@@ -436,7 +436,7 @@ fn a_call_to_the_own_host_is_handled_before_it_returns() {
     let env = world.env(a.key).expect("it runs");
     let tasks = TaskSet::default();
     a.mode.set(Mode::Late);
-    let call = a.peers().call(HostId(1), write(&env, 42, 8));
+    let call = a.peers().call(ShardId(1), write(&env, 42, 8));
     let me = a.peers().me();
     assert_eq!(*a.seen.borrow(), [(me, Lsn(42))]);
     let outcome = follow(&env, &tasks, call);
@@ -499,7 +499,7 @@ fn hello(cluster: u64, host: u32, incarnation: u64) -> Vec<u8> {
 }
 
 fn hello_of(versions: Versions, cluster: u64, host: u32, incarnation: u64) -> Vec<u8> {
-    let me = OwnerId { host: HostId(host), incarnation: Incarnation(incarnation) };
+    let me = OwnerId { shard: ShardId(host), incarnation: Incarnation(incarnation) };
     frame(&Message::Hello(Hello { cluster, me, versions }))
 }
 
@@ -567,7 +567,7 @@ fn strangers_are_turned_away() {
     world.run_for(Duration::from_secs(5));
     assert!(!a.is_up(2));
     assert!(b.peers().stats().strangers > 0);
-    assert_eq!(b.peers().incarnation(HostId(1)), Some(Incarnation(5)));
+    assert_eq!(b.peers().incarnation(ShardId(1)), Some(Incarnation(5)));
 }
 
 #[test]
@@ -578,9 +578,9 @@ fn a_host_without_its_handler_says_so() {
     let place = Rc::clone(&outcome);
     world.boot(key, |env| {
         Box::pin(async move {
-            let me = PeerId { host: HostId(1), incarnation: Incarnation(1) };
+            let me = PeerId { shard: ShardId(1), incarnation: Incarnation(1) };
             let peers = Peers::new(&env, me, CLUSTER, Rc::new(NotReady));
-            let result = peers.call(HostId(1), Request::Release).await;
+            let result = peers.call(ShardId(1), Request::Release).await;
             *place.borrow_mut() = Some((result, env.now()));
         })
     });

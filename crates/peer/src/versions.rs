@@ -8,7 +8,7 @@
 use crate::PeerId;
 use crate::peers::{Peers, PeersInner, Remote};
 use crate::port::PortFault;
-use base::{HostId, Incarnation, Probe};
+use base::{Incarnation, Probe, ShardId};
 use wire::Versions;
 
 /// Hosts that [`Peers::incompatible`] names at most: enough to see what is wrong.
@@ -20,7 +20,7 @@ impl PeersInner {
     /// # Errors
     /// [`PortFault::Incompatible`], which is counted and, once for each run of that host, logged.
     pub(crate) fn agree(&self, peer: PeerId, theirs: Versions) -> Result<u8, PortFault> {
-        let (ours, remote) = (self.options.versions, self.remote(peer.host));
+        let (ours, remote) = (self.options.versions, self.remote(peer.shard));
         if let Some(version) = ours.common(theirs) {
             base::hit_if(version < ours.max().max(theirs.max()), Probe::LinkOlder);
             remote.refused.set(None);
@@ -28,10 +28,10 @@ impl PeersInner {
         }
         self.counters.incompatible.add(1);
         if remote.is_refused_anew(peer.incarnation, theirs) {
-            let host = peer.host;
+            let shard = peer.shard;
             let older = if ours.max() < theirs.max() { "this one" } else { "the other one" };
             tracing::warn!(
-                "host {host} speaks wire {theirs}, this one {ours}: nothing is sent between them \
+                "host {shard} speaks wire {theirs}, this one {ours}: nothing is sent between them \
                  until {older} runs a release in between; upgrade one release at a time"
             );
         }
@@ -52,21 +52,21 @@ impl Peers {
     /// The version of the link on which `host` is asked. What an older one does not know must not
     /// be sent there. `None` where there is no link; the newest one for the own host.
     #[must_use]
-    pub fn version(&self, host: HostId) -> Option<u8> {
-        if host == self.0.me.host {
+    pub fn version(&self, shard: ShardId) -> Option<u8> {
+        if shard == self.0.me.shard {
             return Some(self.0.options.versions.max());
         }
-        self.0.live(host).and_then(|out| out.port.version())
+        self.0.live(shard).and_then(|out| out.port.version())
     }
 
     /// Hosts that speak no version which this one speaks, with what they spoke when they were
     /// refused last; 64 at most. One that comes back in another release, or is no member any more,
     /// is not listed.
     #[must_use]
-    pub fn incompatible(&self) -> Vec<(HostId, Versions)> {
+    pub fn incompatible(&self) -> Vec<(ShardId, Versions)> {
         let remotes = self.0.remotes.borrow();
         let refused =
-            remotes.values().filter_map(|remote| Some((remote.host, remote.refused.get()?.1)));
+            remotes.values().filter_map(|remote| Some((remote.shard, remote.refused.get()?.1)));
         refused.take(INCOMPATIBLE_MAX).collect()
     }
 }

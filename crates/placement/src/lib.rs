@@ -25,7 +25,7 @@ pub use volume_spec::{
     check_name, check_stripe_width,
 };
 
-use base::{GroupId, HostId, Set};
+use base::{GroupId, Set, ShardId};
 use std::cmp::Reverse;
 use thiserror::Error;
 
@@ -37,7 +37,7 @@ pub const GROUP_FREE_MIN: u64 = 64 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The host of the group. It is alive.
-    pub host: HostId,
+    pub shard: ShardId,
     /// The group.
     pub group: GroupId,
     /// Unallocated capacity, bytes.
@@ -102,7 +102,7 @@ pub enum PlacementError {
         /// Hosts that could take a component.
         found: usize,
         /// Live hosts that have disk groups, but no room on them.
-        without_room: Vec<HostId>,
+        without_room: Vec<ShardId>,
     },
     /// hosts enough, but too many of them may fail together
     #[error(
@@ -128,23 +128,23 @@ pub enum PlacementError {
 /// [`PlacementError`].
 pub fn place(
     ftt: u8,
-    preferred: Option<HostId>,
+    preferred: Option<ShardId>,
     candidates: &[Candidate],
-    refused: &[HostId],
+    refused: &[ShardId],
     domains: &HostDomains,
 ) -> Result<Vec<Candidate>, PlacementError> {
     let needed = usize::from(ftt) + 1;
-    let has_room = |c: &Candidate| c.free_bytes >= GROUP_FREE_MIN && !refused.contains(&c.host);
+    let has_room = |c: &Candidate| c.free_bytes >= GROUP_FREE_MIN && !refused.contains(&c.shard);
     let with_room: Vec<Candidate> = candidates.iter().copied().filter(has_room).collect();
     let is_preferred =
-        |host| preferred.is_some_and(|preferred| domains.are_on_one_machine(preferred, host));
+        |shard| preferred.is_some_and(|preferred| domains.are_on_one_machine(preferred, shard));
     let mut chosen: Vec<Candidate> = Vec::with_capacity(needed);
     while chosen.len() < needed {
         let is_free =
-            |c: &&Candidate| chosen.iter().all(|other| !domains.is_shared(other.host, c.host));
+            |c: &&Candidate| chosen.iter().all(|other| !domains.is_shared(other.shard, c.shard));
         let worth = |c: &&Candidate| {
-            let closest = domains.closest(c.host, chosen.iter().map(|other| other.host));
-            (closest, c.columns, !is_preferred(c.host), Reverse(c.prospect()), c.host, c.group)
+            let closest = domains.closest(c.shard, chosen.iter().map(|other| other.shard));
+            (closest, c.columns, !is_preferred(c.shard), Reverse(c.prospect()), c.shard, c.group)
         };
         let Some(next) = with_room.iter().filter(is_free).min_by_key(worth) else {
             let found = chosen.len();
@@ -163,9 +163,9 @@ pub fn place(
 /// [`PlacementError`].
 pub fn place_set(
     ftt: u8,
-    preferred: Option<HostId>,
+    preferred: Option<ShardId>,
     candidates: &mut [Candidate],
-    refused: &[HostId],
+    refused: &[ShardId],
     domains: &HostDomains,
     (width, bytes_each): (u8, u64),
 ) -> Result<Vec<Vec<Candidate>>, PlacementError> {
@@ -174,7 +174,7 @@ pub fn place_set(
     for _ in 0..width {
         let chosen = place(ftt, preferred, candidates, refused, domains)?;
         for taken in &chosen {
-            let is_taken = |c: &&mut Candidate| (c.host, c.group) == (taken.host, taken.group);
+            let is_taken = |c: &&mut Candidate| (c.shard, c.group) == (taken.shard, taken.group);
             if let Some(candidate) = candidates.iter_mut().find(is_taken) {
                 candidate.columns += 1;
                 candidate.growth_bytes = candidate.growth_bytes.saturating_add(bytes_each);
@@ -193,7 +193,7 @@ fn too_few(
     with_room: &[Candidate],
 ) -> PlacementError {
     let needed = usize::from(ftt) + 1;
-    let hosts = |all: &[Candidate]| all.iter().map(|c| c.host).collect::<Set<HostId>>();
+    let hosts = |all: &[Candidate]| all.iter().map(|c| c.shard).collect::<Set<ShardId>>();
     let able = hosts(with_room);
     if able.len() >= needed {
         return PlacementError::TooFewDomains { ftt, needed, found };
@@ -209,13 +209,13 @@ mod tests {
 
     fn candidate(host: u32, group: u64, free_mib: u64) -> Candidate {
         let free_bytes = free_mib << 20;
-        let (host, group) = (HostId(host), GroupId(group));
-        Candidate { host, group, free_bytes, growth_bytes: 0, columns: 0 }
+        let (shard, group) = (ShardId(host), GroupId(group));
+        Candidate { shard, group, free_bytes, growth_bytes: 0, columns: 0 }
     }
 
     /// The hosts that were chosen.
     fn numbers(placed: Result<Vec<Candidate>, PlacementError>) -> Result<Vec<u32>, PlacementError> {
-        placed.map(|chosen| chosen.iter().map(|c| c.host.0).collect())
+        placed.map(|chosen| chosen.iter().map(|c| c.shard.0).collect())
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             let placed = place(ftt, preferred, &all, &[], &HostDomains::default());
             numbers(placed)
         };
-        assert_eq!(hosts(1, Some(HostId(1))), Ok(vec![1, 2]));
+        assert_eq!(hosts(1, Some(ShardId(1))), Ok(vec![1, 2]));
         assert_eq!(hosts(1, None), Ok(vec![2, 3]));
         assert_eq!(
             hosts(3, None),
@@ -241,10 +241,10 @@ mod tests {
             candidate(3, 30, 950),
             candidate(4, 40, 800),
         ];
-        let machine = |host: u32| (HostId(host), format!("m{}", host.div_ceil(2)));
+        let machine = |host: u32| (ShardId(host), format!("m{}", host.div_ceil(2)));
         let domains = HostDomains::on_machines([], (1..=4).map(machine));
         let hosts = |ftt, preferred| {
-            let placed = place(ftt, Some(HostId(preferred)), &all, &[], &domains);
+            let placed = place(ftt, Some(ShardId(preferred)), &all, &[], &domains);
             numbers(placed)
         };
         assert_eq!(hosts(1, 1), Ok(vec![2, 3]));
@@ -269,9 +269,9 @@ mod tests {
         let mut all = [candidate(1, 10, 900), candidate(2, 20, 900), candidate(3, 30, 880)];
         let mut taken = [0; 4];
         for _ in 0..30 {
-            let placed = place(1, Some(HostId(1)), &all, &[], &HostDomains::default());
+            let placed = place(1, Some(ShardId(1)), &all, &[], &HostDomains::default());
             for chosen in placed.expect("room") {
-                let at = all.iter().position(|c| c.host == chosen.host).expect("one of them");
+                let at = all.iter().position(|c| c.shard == chosen.shard).expect("one of them");
                 all[at].growth_bytes += 100 << 20;
                 taken[at] += 1;
             }
@@ -290,15 +290,15 @@ mod tests {
             candidate(3, 31, 500),
             candidate(4, 40, 800),
         ];
-        let hosts = |ftt, refused: &[HostId]| {
-            let placed = place(ftt, Some(HostId(1)), &all, refused, &HostDomains::default());
+        let hosts = |ftt, refused: &[ShardId]| {
+            let placed = place(ftt, Some(ShardId(1)), &all, refused, &HostDomains::default());
             numbers(placed)
         };
         assert_eq!(hosts(2, &[]), Ok(vec![2, 4, 3]), "not the preferred one");
-        assert_eq!(hosts(1, &[HostId(2)]), Ok(vec![4, 3]));
-        let without_room = vec![HostId(1), HostId(2)];
+        assert_eq!(hosts(1, &[ShardId(2)]), Ok(vec![4, 3]));
+        let without_room = vec![ShardId(1), ShardId(2)];
         assert_eq!(
-            hosts(2, &[HostId(2)]),
+            hosts(2, &[ShardId(2)]),
             Err(PlacementError::TooFewHosts { ftt: 2, needed: 3, found: 2, without_room })
         );
     }
@@ -306,8 +306,8 @@ mod tests {
     /// Hosts in racks, these in rooms: `h` is in rack `h / 10`, which is in room `h / 100`.
     fn in_racks(all: &[Candidate]) -> HostDomains {
         HostDomains::new(all.iter().map(|c| {
-            let (rack, room) = (c.host.0 / 10, c.host.0 / 100);
-            (c.host, vec![format!("room{room}"), format!("rack{rack}")])
+            let (rack, room) = (c.shard.0 / 10, c.shard.0 / 100);
+            (c.shard, vec![format!("room{room}"), format!("rack{rack}")])
         }))
     }
 
@@ -321,19 +321,19 @@ mod tests {
             candidate(211, 5, 100),
         ];
         let domains = in_racks(&all);
-        let hosts = |ftt, preferred: u32, refused: &[HostId]| {
-            let placed = place(ftt, Some(HostId(preferred)), &all, refused, &domains);
+        let hosts = |ftt, preferred: u32, refused: &[ShardId]| {
+            let placed = place(ftt, Some(ShardId(preferred)), &all, refused, &domains);
             numbers(placed)
         };
         assert_eq!(hosts(1, 111, &[]), Ok(vec![111, 211]), "the other room, full as it is");
         assert_eq!(hosts(2, 111, &[]), Ok(vec![111, 211, 121]));
-        assert_eq!(hosts(1, 111, &[HostId(211)]), Ok(vec![111, 121]), "the other rack");
+        assert_eq!(hosts(1, 111, &[ShardId(211)]), Ok(vec![111, 121]), "the other rack");
         let too_few = |ftt, found| {
             Err(PlacementError::TooFewDomains { ftt, needed: usize::from(ftt) + 1, found })
         };
-        assert_eq!(hosts(2, 111, &[HostId(211)]), too_few(2, 2));
+        assert_eq!(hosts(2, 111, &[ShardId(211)]), too_few(2, 2));
         assert_eq!(hosts(3, 111, &[]), too_few(3, 3));
-        let without_room = [111, 121, 122, 211].map(HostId);
+        let without_room = [111, 121, 122, 211].map(ShardId);
         assert_eq!(
             hosts(1, 112, &without_room),
             Err(PlacementError::TooFewHosts {
@@ -357,20 +357,20 @@ mod tests {
             let all = (1..).zip(&free).map(|(host, free)| candidate(host, host.into(), *free));
             let mut all: Vec<Candidate> = all.collect();
             let domains = HostDomains::default();
-            let set = place_set(ftt, Some(HostId(1)), &mut all, &[], &domains, (width, 1 << 30));
+            let set = place_set(ftt, Some(ShardId(1)), &mut all, &[], &domains, (width, 1 << 30));
             let set = set.unwrap();
             prop_assert_eq!(set.len(), usize::from(width));
             let mut counts = vec![0_usize; free.len()];
             for chosen in &set {
-                let hosts: Set<HostId> = chosen.iter().map(|c| c.host).collect();
-                prop_assert_eq!(hosts.len(), usize::from(ftt) + 1);
-                for host in hosts {
+                let shards: Set<ShardId> = chosen.iter().map(|c| c.shard).collect();
+                prop_assert_eq!(shards.len(), usize::from(ftt) + 1);
+                for host in shards {
                     counts[usize::try_from(host.0).unwrap() - 1] += 1;
                 }
             }
             let (most, fewest) = (counts.iter().max(), counts.iter().min());
             prop_assert!(most.unwrap() - fewest.unwrap() <= 1, "{:?}", counts);
-            prop_assert!(set[0].iter().any(|c| c.host == HostId(1)), "where it is used");
+            prop_assert!(set[0].iter().any(|c| c.shard == ShardId(1)), "where it is used");
         }
 
         /// As many copies as there are racks with room have a place, none of them in one rack; and
@@ -387,23 +387,23 @@ mod tests {
             let host = |(room, rack, host)| room * 100 + rack * 10 + host;
             let all: Vec<_> = groups.iter().map(|(h, g, f)| candidate(host(*h), *g, *f)).collect();
             let domains = if is_flat { HostDomains::default() } else { in_racks(&all) };
-            let part = |host: HostId, size: u32| if is_flat { host.0 } else { host.0 / size };
-            let refused = HostId(111);
-            let able = all.iter().filter(|c| c.free_bytes >= GROUP_FREE_MIN && c.host != refused);
-            let racks: Set<u32> = able.clone().map(|c| part(c.host, 10)).collect();
-            let rooms: Set<u32> = able.map(|c| part(c.host, 100)).collect();
+            let part = |shard: ShardId, size: u32| if is_flat { shard.0 } else { shard.0 / size };
+            let refused = ShardId(111);
+            let able = all.iter().filter(|c| c.free_bytes >= GROUP_FREE_MIN && c.shard != refused);
+            let racks: Set<u32> = able.clone().map(|c| part(c.shard, 10)).collect();
+            let rooms: Set<u32> = able.map(|c| part(c.shard, 100)).collect();
             let needed = usize::from(ftt) + 1;
             let placed = place(ftt, None, &all, &[refused], &domains);
             prop_assert_eq!(placed.is_ok(), racks.len() >= needed);
             if let Ok(chosen) = placed {
                 let count = |size| {
-                    let parts = chosen.iter().map(|c| part(c.host, size));
+                    let parts = chosen.iter().map(|c| part(c.shard, size));
                     parts.collect::<Set<_>>().len()
                 };
                 prop_assert_eq!(count(10), needed);
                 prop_assert_eq!(count(100), needed.min(rooms.len()));
                 prop_assert!(chosen.iter().all(|c| c.free_bytes >= GROUP_FREE_MIN));
-                prop_assert!(chosen.iter().all(|c| c.host != refused));
+                prop_assert!(chosen.iter().all(|c| c.shard != refused));
             }
         }
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether what is on any one host could be made again on the others. Pure.
 
-use base::HostId;
+use base::ShardId;
 
 /// What a host has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSpace {
     /// The host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// Bytes that components take there, or that are set aside for them.
     pub used_bytes: u64,
     /// Bytes that components could still take.
@@ -19,7 +19,7 @@ impl HostSpace {
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
-            host: self.host,
+            shard: self.shard,
             used_bytes: self.used_bytes.saturating_add(other.used_bytes),
             free_bytes: self.free_bytes.saturating_add(other.free_bytes),
         }
@@ -30,7 +30,7 @@ impl HostSpace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRebuilt {
     /// The host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// Bytes that it has.
     pub needed_bytes: u64,
     /// Bytes that are free on the others together.
@@ -45,7 +45,7 @@ pub struct NotRebuilt {
 pub fn not_rebuilt(hosts: &[HostSpace], more_bytes: u64) -> Option<NotRebuilt> {
     let free = hosts.iter().fold(0, |sum: u64, host| sum.saturating_add(host.free_bytes));
     let without = |host: &HostSpace| NotRebuilt {
-        host: host.host,
+        shard: host.shard,
         needed_bytes: host.used_bytes,
         free_bytes: (free - host.free_bytes).saturating_sub(more_bytes),
     };
@@ -58,14 +58,14 @@ mod tests {
     use super::*;
 
     fn space(host: u32, used_bytes: u64, free_bytes: u64) -> HostSpace {
-        HostSpace { host: HostId(host), used_bytes, free_bytes }
+        HostSpace { shard: ShardId(host), used_bytes, free_bytes }
     }
 
     #[test]
     fn the_host_that_misses_most_is_named() {
         let named = |hosts: &[HostSpace], more| {
             let one = not_rebuilt(hosts, more)?;
-            Some((one.host.0, one.needed_bytes, one.free_bytes))
+            Some((one.shard.0, one.needed_bytes, one.free_bytes))
         };
         let even = [space(1, 60, 40), space(2, 60, 40), space(3, 60, 40)];
         assert_eq!(named(&even, 0), None);

@@ -5,7 +5,7 @@ use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
 use crate::releases::Releases;
-use base::{GroupId, HostId, Incarnation, Map, ObjectId};
+use base::{GroupId, Incarnation, Map, ObjectId, ShardId};
 use directory::{Level, ServeOptions};
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
@@ -58,7 +58,7 @@ impl Machine {
     /// another host since it began. `None`: it does not run.
     fn says_its_run(&self) -> Option<bool> {
         let node = self.node.borrow().clone()?;
-        let me = HostId(self.number);
+        let me = ShardId(self.number);
         let says = |group: DiskGroup| group.incarnation_seen(me) >= node.incarnation();
         Some(node.groups().into_iter().any(says))
     }
@@ -146,7 +146,7 @@ impl Cluster {
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
             world.clock_drift(machine.key, *drift);
         }
-        let number = |index: &usize| HostId(machines[*index].number);
+        let number = |index: &usize| ShardId(machines[*index].number);
         let on_one = (0..machines.len())
             .filter_map(|index| plan.machine_of(index).map(|machine| (number(&index), machine)));
         let records = Rc::new(Records::on_machines(on_one.collect()));
@@ -253,7 +253,7 @@ impl Cluster {
                     env.sleep(RESTART_PAUSE).await;
                 };
                 let run = node.incarnation();
-                let me = HostId(config.id);
+                let me = ShardId(config.id);
                 says_run.set(node.groups().iter().any(|group| group.incarnation_seen(me) >= run));
                 let last = last_run.replace(run);
                 if run < last {
@@ -273,11 +273,11 @@ impl Cluster {
     }
 
     /// Hosts whose disks said which run their last one was, when it began.
-    pub(crate) fn hosts_that_say_their_run(&self) -> base::Set<HostId> {
+    pub(crate) fn hosts_that_say_their_run(&self) -> base::Set<ShardId> {
         let says =
             |machine: &&Machine| machine.says_its_run().unwrap_or_else(|| machine.says_run.get());
         let machines = self.machines.iter().filter(says);
-        machines.map(|machine| HostId(machine.number)).collect()
+        machines.map(|machine| ShardId(machine.number)).collect()
     }
 
     /// Whether the directory gave a host a number below that of an earlier run, while the disk

@@ -304,7 +304,7 @@ impl SeedRun {
             record.is_some_and(|record| {
                 let active = |c: &&ComponentRecord| c.state == ComponentState::Active;
                 let elsewhere = record.components.iter().filter(active);
-                elsewhere.filter(|component| component.host.0 != number).count() > 0
+                elsewhere.filter(|component| component.shard.0 != number).count() > 0
             })
         })
     }

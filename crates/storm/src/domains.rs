@@ -4,7 +4,7 @@
 
 use crate::campaign::{SeedRun, Violation};
 use crate::plan::shards::DOMAINS_FROM;
-use base::HostId;
+use base::ShardId;
 use directory::{DomainsRecord, ObjectRecord, domains_key};
 use operator::Command;
 
@@ -52,7 +52,7 @@ impl SeedRun {
     /// [`Self::change_domains`] does nothing worse than to leave them there.
     fn put_into_none(&mut self) {
         let members = self.domains().members.into_iter();
-        let members = members.map(|member| format!("host{}", member.host.0)).collect();
+        let members = members.map(|member| format!("host{}", member.shard.0)).collect();
         self.put_into(members, None);
     }
 
@@ -87,7 +87,7 @@ impl SeedRun {
 
     /// How many copies of one object can be apart.
     pub(crate) fn places(&self) -> usize {
-        let all = self.cluster.machines.iter().map(|machine| HostId(machine.number));
+        let all = self.cluster.machines.iter().map(|machine| ShardId(machine.number));
         self.apart(&self.domains(), all)
     }
 
@@ -101,19 +101,19 @@ impl SeedRun {
         records.iter().all(|record| {
             let copies = record.components.len();
             copies > there
-                || self.apart(&domains, record.components.iter().map(|c| c.host)) == copies
+                || self.apart(&domains, record.components.iter().map(|c| c.shard)) == copies
         })
     }
 
     /// The machine that a host shares with another one.
-    pub(crate) fn machine_of(&self, host: HostId) -> Option<String> {
-        let at = self.cluster.machines.iter().position(|machine| machine.number == host.0);
+    pub(crate) fn machine_of(&self, shard: ShardId) -> Option<String> {
+        let at = self.cluster.machines.iter().position(|machine| machine.number == shard.0);
         at.and_then(|at| self.plan.machine_of(at))
     }
 
     /// In how many domains these hosts are; a machine that is in none is one of its own.
-    fn apart(&self, domains: &DomainsRecord, hosts: impl Iterator<Item = HostId>) -> usize {
-        let place = |host| (domains.path(host).pop().or_else(|| self.machine_of(host)), host);
+    fn apart(&self, domains: &DomainsRecord, hosts: impl Iterator<Item = ShardId>) -> usize {
+        let place = |shard| (domains.path(shard).pop().or_else(|| self.machine_of(shard)), shard);
         let mut places: Vec<_> = hosts.map(place).collect();
         places.sort_unstable();
         places.dedup_by(|one, other| one.0.is_some() && one.0 == other.0);

@@ -5,7 +5,7 @@
 
 use crate::cluster::Cluster;
 use crate::plan::Plan;
-use base::{HostId, Map, ObjectId};
+use base::{Map, ObjectId, ShardId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord, Writers};
 use diskgroup::{CreateSizes, GroupOptions};
 use env::Env;
@@ -265,8 +265,8 @@ impl LargeRun {
 
     /// Whether all components are on hosts that are up.
     fn is_member(&self, record: &ObjectRecord) -> bool {
-        let at = |id: HostId| self.cluster.machines.iter().position(|one| one.number == id.0);
-        record.components.iter().all(|one| at(one.host).is_some_and(|host| self.is_up(host)))
+        let at = |id: ShardId| self.cluster.machines.iter().position(|one| one.number == id.0);
+        record.components.iter().all(|one| at(one.shard).is_some_and(|host| self.is_up(host)))
     }
 
     fn make_racks(&mut self) -> Result<(), String> {
@@ -325,15 +325,15 @@ impl LargeRun {
 
     /// Two copies of each object, in different racks, of which one counts whose host is up.
     fn check(&mut self) -> Result<(), String> {
-        let mut rack_of: Map<HostId, u32> = Map::new();
+        let mut rack_of: Map<ShardId, u32> = Map::new();
         for rack in 0..self.options.racks {
-            let hosts = self.rack(rack).map(|host| HostId(self.cluster.machines[host].number));
-            rack_of.extend(hosts.map(|host| (host, rack)));
+            let hosts = self.rack(rack).map(|host| ShardId(self.cluster.machines[host].number));
+            rack_of.extend(hosts.map(|shard| (shard, rack)));
         }
-        let up: Vec<HostId> = self
+        let up: Vec<ShardId> = self
             .all()
             .filter(|host| self.is_up(*host))
-            .map(|host| HostId(self.cluster.machines[host].number))
+            .map(|host| ShardId(self.cluster.machines[host].number))
             .collect();
         let records = self.records();
         if records.len() != usize::try_from(self.options.volumes).unwrap_or(0) {
@@ -341,11 +341,11 @@ impl LargeRun {
         }
         for record in &records {
             let racks: Vec<_> =
-                record.components.iter().map(|one| rack_of.get(&one.host)).collect();
+                record.components.iter().map(|one| rack_of.get(&one.shard)).collect();
             let is_apart = racks.len() == 2 && racks[0] != racks[1];
             let mut components = record.components.iter();
-            let is_there =
-                components.any(|one| one.state == ComponentState::Active && up.contains(&one.host));
+            let is_there = components
+                .any(|one| one.state == ComponentState::Active && up.contains(&one.shard));
             if !is_apart || !is_there {
                 let ObjectId(id) = record.id;
                 return Err(format!("object {id:x} is not as it should be: {record:?}"));

@@ -25,7 +25,7 @@ use crate::cluster::Cluster;
 use crate::plan::{Plan, VolumePlan};
 use crate::waits::{ClientWait, WaitOver};
 use crate::workload::VolumeLoad;
-use base::{HostId, Instant, Map, Set};
+use base::{Instant, Map, Set, ShardId};
 use directory::{ComponentState, ObjectRecord};
 use sim::{HostCondition, HostKey, PathCondition};
 use std::cell::{Cell, RefCell};
@@ -193,7 +193,7 @@ impl Liveness {
                 let mut owners = records.iter().map(|record| record.owner);
                 let stays = owner_stays
                     && owners.all(|owner| {
-                        owner.is_some_and(|owner| planned.clients.contains(&index(owner.host)))
+                        owner.is_some_and(|owner| planned.clients.contains(&index(owner.shard)))
                     });
                 let since = self.well_since(&view, seen, host, stays);
                 let Some(since) = since else { continue };
@@ -320,18 +320,18 @@ impl View<'_> {
     fn follow(&self, seen: &mut VolumeSeen, records: &[ObjectRecord], clients: &[usize]) {
         let now = self.cluster.world.now();
         let components = records.iter().flat_map(|record| &record.components);
-        let mut hosts: Set<usize> = components.map(|c| index(c.host)).collect();
+        let mut hosts: Set<usize> = components.map(|c| index(c.shard)).collect();
         let owners = records.iter().filter_map(|record| record.owner);
-        hosts.extend(owners.map(|owner| index(owner.host)));
+        hosts.extend(owners.map(|owner| index(owner.shard)));
         hosts.extend(clients.iter().copied());
         if hosts != seen.hosts {
             (seen.hosts, seen.hosts_since) = (hosts, now);
         }
-        let is_sound = |host| matches!(self.fitness(index(host), &seen.hosts), Fitness::Sound(_));
+        let is_sound = |shard| matches!(self.fitness(index(shard), &seen.hosts), Fitness::Sound(_));
         let has_copy = records.iter().all(|record| {
             let mut counted = record.components.iter();
             !record.is_doubted
-                && counted.any(|c| c.state == ComponentState::Active && is_sound(c.host))
+                && counted.any(|c| c.state == ComponentState::Active && is_sound(c.shard))
         });
         seen.copy_since = has_copy.then(|| seen.copy_since.unwrap_or(now));
     }
@@ -413,6 +413,6 @@ impl View<'_> {
     }
 }
 
-fn index(host: HostId) -> usize {
-    usize::try_from(host.0).map_or(usize::MAX, |number| number.saturating_sub(1))
+fn index(shard: ShardId) -> usize {
+    usize::try_from(shard.0).map_or(usize::MAX, |number| number.saturating_sub(1))
 }

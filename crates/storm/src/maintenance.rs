@@ -66,7 +66,7 @@ impl SeedRun {
         self.until(|record| record.components.iter().any(|new| new.replaces.is_some()))?;
         let record = self.record();
         let mut new = record.iter().flat_map(|record| &record.components);
-        let new = new.find(|component| component.replaces.is_some()).map(|new| new.host.0);
+        let new = new.find(|component| component.replaces.is_some()).map(|new| new.shard.0);
         let at = self.cluster.machines.iter().position(|machine| Some(machine.number) == new);
         self.decisive();
         if let Some(at) = at.filter(|at| *at != asked) {
@@ -99,7 +99,7 @@ impl SeedRun {
         let value = self.cluster.records.value(&maintenance_key());
         let record = value.and_then(|value| MaintenanceRecord::decode(&value).ok());
         for one in record.unwrap_or_default().hosts {
-            let at = self.cluster.machines.iter().position(|m| m.number == one.host.0);
+            let at = self.cluster.machines.iter().position(|m| m.number == one.shard.0);
             let Some(host) = at.map(|at| self.name_of(at)) else { continue };
             let asked = self.any_host();
             self.is_done(asked, Command::MaintenanceExit { host });

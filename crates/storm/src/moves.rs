@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::maintenance::MAINTENANCE_FROM;
 use crate::plan::shards::DOMAINS_FROM;
 use crate::plan::{VolumePlan, balance};
-use base::{ComponentId, HostId};
+use base::{ComponentId, ShardId};
 use directory::{ComponentState, ObjectRecord};
 use object::MemberChange;
 use operator::{Command, CommandReply, PolicyRules, RateLimit};
@@ -39,8 +39,9 @@ impl SeedRun {
         let records: Vec<ObjectRecord> = self.records().collect();
         let Some(record) = self.any_from(&records) else { return };
         let Some(component) = self.any_from(&record.components) else { return };
-        let hosts: Vec<HostId> = self.cluster.machines.iter().map(|m| HostId(m.number)).collect();
-        let to = self.any_from(&hosts).copied();
+        let shards: Vec<ShardId> =
+            self.cluster.machines.iter().map(|m| ShardId(m.number)).collect();
+        let to = self.any_from(&shards).copied();
         let to = to.filter(|_| self.rng.below(5) > 0);
         let to = to.filter(|to| self.is_alone(record, *to, Some(component.id)));
         let change = match to {
@@ -225,18 +226,18 @@ impl SeedRun {
     fn ask_for_a_move(&mut self) -> Option<Asked> {
         let record = self.record()?;
         let machines = &self.cluster.machines;
-        let index = |host: HostId| machines.iter().position(|m| m.number == host.0);
-        let taken: Vec<usize> = record.components.iter().filter_map(|c| index(c.host)).collect();
+        let index = |shard: ShardId| machines.iter().position(|m| m.number == shard.0);
+        let taken: Vec<usize> = record.components.iter().filter_map(|c| index(c.shard)).collect();
         let is_free = |at: &usize| {
-            !taken.contains(at) && self.is_alone(&record, HostId(machines[*at].number), None)
+            !taken.contains(at) && self.is_alone(&record, ShardId(machines[*at].number), None)
         };
         let free: Vec<usize> = (0..machines.len()).filter(is_free).collect();
-        let owner = record.owner.and_then(|owner| index(owner.host));
+        let owner = record.owner.and_then(|owner| index(owner.shard));
         let new = *self.any_from(&free)?;
         let old = *self.any_from(&record.components)?;
         let (at, machines) = (self.any_host(), &self.cluster.machines);
-        let to = HostId(machines[new].number);
-        let old_at = machines.iter().position(|m| m.number == old.host.0)?;
+        let to = ShardId(machines[new].number);
+        let old_at = machines.iter().position(|m| m.number == old.shard.0)?;
         let change = MemberChange::Replace { old: old.id, to, members: record.members() };
         self.cluster.change_members(at, record.id, change);
         Some(Asked { owner, old: old_at, new, component: old.id })
@@ -244,10 +245,15 @@ impl SeedRun {
 
     /// Whether no component but the one that is `leaving` is on the machine of `host`: whoever asks
     /// an owner for another component sees to that.
-    fn is_alone(&self, record: &ObjectRecord, host: HostId, leaving: Option<ComponentId>) -> bool {
-        let machine = self.machine_of(host);
+    fn is_alone(
+        &self,
+        record: &ObjectRecord,
+        shard: ShardId,
+        leaving: Option<ComponentId>,
+    ) -> bool {
+        let machine = self.machine_of(shard);
         let others = record.components.iter().filter(|one| Some(one.id) != leaving);
-        machine.is_none() || others.map(|one| self.machine_of(one.host)).all(|on| on != machine)
+        machine.is_none() || others.map(|one| self.machine_of(one.shard)).all(|on| on != machine)
     }
 
     fn disturb(&mut self, asked: &Asked) {

@@ -95,7 +95,7 @@ impl ObjectOracles {
             let host = match may {
                 MayWrite::Nobody => continue,
                 MayWrite::Any => None,
-                MayWrite::Only(writer) => Some(writer.host.0 - 1),
+                MayWrite::Only(writer) => Some(writer.shard.0 - 1),
             };
             self.each(|oracle| oracle.admitted(host));
         }

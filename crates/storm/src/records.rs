@@ -2,7 +2,7 @@
 //! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
 use crate::writers::{self, MayWrite};
-use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
+use base::{ComponentId, Map, ObjectId, Set, ShardId, VolumeId};
 use directory::store::{Change, EventBatch, Snapshot};
 use directory::{
     Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 pub struct Records {
     inner: MemoryBackend,
     /// The machines that hosts share.
-    machines: Map<HostId, String>,
+    machines: Map<ShardId, String>,
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
     /// Components that a record of an object ever listed.
     listed: RefCell<Set<ComponentId>>,
@@ -63,7 +63,7 @@ impl Fork {
 impl Records {
     /// Those of a cluster in which hosts share machines.
     #[must_use]
-    pub fn on_machines(machines: Map<HostId, String>) -> Self {
+    pub fn on_machines(machines: Map<ShardId, String>) -> Self {
         Self { machines, ..Self::default() }
     }
 
@@ -317,14 +317,14 @@ impl Records {
             next.is_doubted || last.map_or(is_from_adoption(next), |last| is_made_anew(last, next));
         let was_there =
             |id| last.is_some_and(|last| last.components.iter().any(|old| old.id == id));
-        let is_shared = |one: HostId, other: HostId| {
+        let is_shared = |one: ShardId, other: ShardId| {
             let machine = self.machines.get(&one);
             machine.is_some() && machine == self.machines.get(&other)
         };
         let mut new = next.components.iter().filter(|new| !is_anew && !was_there(new.id));
         let is_too_close = |new: &&directory::ComponentRecord| {
             let mut others = next.components.iter().filter(|other| other.id != new.id);
-            others.any(|one| new.replaces != Some(one.id) && is_shared(one.host, new.host))
+            others.any(|one| new.replaces != Some(one.id) && is_shared(one.shard, new.shard))
         };
         new.find(is_too_close).map(|new| new.id)
     }

@@ -6,7 +6,7 @@ use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::story::Story;
-use base::HostId;
+use base::ShardId;
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use sim::DiskFault;
 use std::time::Duration;
@@ -74,10 +74,10 @@ impl SeedRun {
 
     pub(crate) fn roles(&self) -> Option<Roles> {
         let record = self.record()?;
-        let index = |host: HostId| host.0 as usize - 1;
-        let owner = index(record.owner?.host);
+        let index = |shard: ShardId| shard.0 as usize - 1;
+        let owner = index(record.owner?.shard);
         let active = record.components.iter().filter(|c| c.state == ComponentState::Active);
-        let mut hosts = active.map(|c| index(c.host));
+        let mut hosts = active.map(|c| index(c.shard));
         let replica = hosts.find(|host| *host != owner)?;
         let rest = (0..self.cluster.machines.len()).find(|at| *at != owner && *at != replica)?;
         Some(Roles { owner, replica, rest })
@@ -129,9 +129,9 @@ impl SeedRun {
         index: usize,
         wanted: ComponentState,
     ) -> Result<(), Violation> {
-        let host = HostId(self.cluster.machines[index].number);
+        let shard = ShardId(self.cluster.machines[index].number);
         self.until(move |record| {
-            record.components.iter().any(|c| c.host == host && c.state == wanted)
+            record.components.iter().any(|c| c.shard == shard && c.state == wanted)
         })
     }
 
@@ -306,15 +306,16 @@ impl SeedRun {
         if is_slow {
             self.slow_cache(roles.replica);
         }
-        let (host, key) =
-            (HostId(self.cluster.machines[roles.replica].number), self.key(roles.replica));
+        let (shard, key) =
+            (ShardId(self.cluster.machines[roles.replica].number), self.key(roles.replica));
         for _ in 0..600 {
             if !is_slow && self.cluster.world.is_up(key) {
                 self.cluster.world.pause(key, Duration::from_millis(900));
             }
             self.run_for(Duration::from_secs(1))?;
             let record = self.record();
-            let is_back = |c: &ComponentRecord| c.host != host || c.state == ComponentState::Active;
+            let is_back =
+                |c: &ComponentRecord| c.shard != shard || c.state == ComponentState::Active;
             if record.is_some_and(|record| record.components.iter().all(is_back)) {
                 break;
             }

@@ -7,7 +7,7 @@ use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
-use base::{HostId, Version};
+use base::{ShardId, Version};
 use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl SeedRun {
             let records: Vec<_> = self.records().collect();
             let counts = records.iter().flat_map(|record| &record.components);
             for copy in counts.filter(|copy| copy.state == ComponentState::Active) {
-                self.boot_if_down(copy.host.0 as usize - 1);
+                self.boot_if_down(copy.shard.0 as usize - 1);
             }
         }
         Ok(false)
@@ -94,7 +94,7 @@ impl SeedRun {
             let mut counts =
                 record.components.iter().filter(|copy| copy.state == ComponentState::Active);
             counts.all(|copy| {
-                let node = self.cluster.node(copy.host.0 as usize - 1);
+                let node = self.cluster.node(copy.shard.0 as usize - 1);
                 let groups = node.map(|node| node.groups()).unwrap_or_default();
                 let said = groups.iter().find_map(|group| {
                     let fenced = group.component(copy.id)?.meta.version;
@@ -117,9 +117,9 @@ impl SeedRun {
         // number below one that another running host has seen, which then takes no link from it: a
         // known limit (docs/STATUS.md). So the number is kept here.
         let with_copies = self.cluster.hosts_that_say_their_run();
-        let without = hosts.map(|machine| HostId(machine.number));
-        for host in without.filter(|host| !with_copies.contains(host)) {
-            let key = host::incarnation_key(host);
+        let without = hosts.map(|machine| ShardId(machine.number));
+        for shard in without.filter(|shard| !with_copies.contains(shard)) {
+            let key = host::incarnation_key(shard);
             let last = now.entries.iter().find(|(name, ..)| *name == key);
             let old = snapshot.entries.iter_mut().find(|(name, ..)| *name == key);
             if let (Some((_, last, _)), Some((_, old, _))) = (last, old) {
@@ -136,7 +136,7 @@ impl SeedRun {
         let forgotten = self.cluster.records.forked();
         let copies = forgotten.iter().flat_map(|record| &record.components);
         let behind = copies.filter(|copy| copy.state != ComponentState::Active);
-        let behind: Vec<usize> = behind.map(|copy| copy.host.0 as usize - 1).collect();
+        let behind: Vec<usize> = behind.map(|copy| copy.shard.0 as usize - 1).collect();
         let is_behind_first = !behind.is_empty() && self.one_of(2) == 0;
         for turn in 0..2 + self.one_of(6) {
             let host = if is_behind_first && (turn == 0 || self.one_of(2) == 0) {

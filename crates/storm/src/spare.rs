@@ -13,7 +13,7 @@ use crate::plan::Round;
 use crate::plan::growth::LIFE_FROM;
 use crate::story::Story;
 use crate::{mirrors, rest};
-use base::{ComponentId, HostId, ObjectId, Set, VolumeId};
+use base::{ComponentId, ObjectId, Set, ShardId, VolumeId};
 use directory::{
     ComponentState, DELETED_PREFIX, OBJECT_PREFIX, ObjectRecord, VOLUME_PREFIX, VolumeRecord,
 };
@@ -153,24 +153,24 @@ impl SeedRun {
             objects.into_iter().all(|object| {
                 object.is_some_and(|object| {
                     let mut components = object.components.iter();
-                    let is_at_home = |at: HostId| home.as_ref().is_none_or(|h| h.contains(&at));
+                    let is_at_home = |at: ShardId| home.as_ref().is_none_or(|h| h.contains(&at));
                     object.removed.is_empty()
                         && wanted.contains(&components.len())
                         && components
-                            .all(|c| c.state == ComponentState::Active && is_at_home(c.host))
+                            .all(|c| c.state == ComponentState::Active && is_at_home(c.shard))
                 })
             })
         })
     }
 
     /// The shards of the host that a volume is kept on, where it is in the cluster.
-    fn home_of(&self, volume: &VolumeRecord) -> Option<Vec<HostId>> {
+    fn home_of(&self, volume: &VolumeRecord) -> Option<Vec<ShardId>> {
         let name = volume.kept_on.as_ref()?;
         let machines = self.cluster.machines.iter().enumerate();
         let members = machines.filter(|(index, _)| {
             self.plan.host_of(*index) == *name && self.cluster.node(*index).is_some()
         });
-        let home: Vec<HostId> = members.map(|(_, machine)| HostId(machine.number)).collect();
+        let home: Vec<ShardId> = members.map(|(_, machine)| ShardId(machine.number)).collect();
         (!home.is_empty()).then_some(home)
     }
 

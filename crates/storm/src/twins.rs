@@ -4,7 +4,7 @@
 
 use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
-use base::{HostId, Probe};
+use base::{Probe, ShardId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use std::time::Duration;
 
@@ -47,10 +47,10 @@ impl SeedRun {
     fn trio(&mut self) -> Option<Trio> {
         let record = self.record()?;
         let machines = &self.cluster.machines;
-        let index = |host: HostId| machines.iter().position(|one| HostId(one.number) == host);
-        let owner = index(record.owner?.host)?;
+        let index = |shard: ShardId| machines.iter().position(|one| ShardId(one.number) == shard);
+        let owner = index(record.owner?.shard)?;
         let active = record.components.iter().filter(|one| one.state == ComponentState::Active);
-        let mut others = active.filter_map(|one| index(one.host)).filter(|host| *host != owner);
+        let mut others = active.filter_map(|one| index(one.shard)).filter(|host| *host != owner);
         let (first, second) = (others.next()?, others.next()?);
         let replicas = if self.one_of(2) == 0 { [first, second] } else { [second, first] };
         Some(Trio { owner, replicas })

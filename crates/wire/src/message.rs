@@ -5,8 +5,8 @@ use crate::crcs::Crcs;
 use crate::few::Few;
 use crate::versions::Versions;
 use base::{
-    ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
-    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId, WriterEpoch,
+    ClientTable, ComponentId, GroupId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
+    SectorRange, Session, ShardId, Term, Version, VolumeId, WriterEpoch,
 };
 use env::Slice;
 
@@ -46,7 +46,7 @@ pub type Claims = Few<WireClaim>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId {
     /// The host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// Its run.
     pub incarnation: Incarnation,
 }
@@ -84,7 +84,7 @@ pub enum MemberChange {
         /// The component that is to leave.
         old: ComponentId,
         /// Where the new one is to be, not host zero.
-        to: HostId,
+        to: ShardId,
         /// The members of the record that this was decided by
         /// (`directory::ObjectRecord::members`): not done where it has others.
         members: u64,
@@ -94,7 +94,7 @@ pub enum MemberChange {
     /// The object gets one more component. Two who see that one is missing must not both add one.
     Add {
         /// Where, not host zero.
-        to: HostId,
+        to: ShardId,
         /// The version of the record that this was decided by: not done where it is another one.
         version: Version,
     },

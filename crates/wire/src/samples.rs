@@ -7,8 +7,8 @@ use crate::{
     OwnerId, Refusal, Request, Response, Target, Versions, WireClaim, WriteKind, crcs_of,
 };
 use base::{
-    ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
-    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId, WriterEpoch,
+    ClientTable, ComponentId, GroupId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
+    SectorRange, Session, ShardId, Term, Version, VolumeId, WriterEpoch,
 };
 use env::{Pool, Slice};
 
@@ -81,11 +81,11 @@ fn versions() -> Versions {
 }
 
 fn owner() -> OwnerId {
-    OwnerId { host: HostId(7), incarnation: Incarnation(0x1_0000_0009) }
+    OwnerId { shard: ShardId(7), incarnation: Incarnation(0x1_0000_0009) }
 }
 
 fn request(count: u64) -> RequestId {
-    let id = RequestId::new(HostId(9), Incarnation(0x1_0003), 5, count);
+    let id = RequestId::new(ShardId(9), Incarnation(0x1_0003), 5, count);
     id.unwrap_or_else(|| unreachable!("small numbers"))
 }
 
@@ -175,7 +175,7 @@ fn repair() -> Request {
 fn replace() -> Request {
     let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
     let members = 0xf1f2_f3f4_f5f6_f7f8;
-    let change = MemberChange::Replace { old: component, to: HostId(0x7172), members };
+    let change = MemberChange::Replace { old: component, to: ShardId(0x7172), members };
     Request::Members { object, term: Term(0x12_3456), change }
 }
 

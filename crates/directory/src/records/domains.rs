@@ -4,7 +4,7 @@
 use super::error::{RecordError, are_unique, ensure};
 use super::json::{FORMAT, Stored, from_json, to_json};
 use super::keys::{NAME_RULE, is_name};
-use base::HostId;
+use base::ShardId;
 use serde::{Deserialize, Serialize};
 
 /// Fault domains of a cluster, at most.
@@ -27,7 +27,7 @@ pub struct FaultDomain {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DomainMember {
     /// The host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// The domain's name.
     pub domain: String,
 }
@@ -45,8 +45,8 @@ pub struct DomainsRecord {
 impl DomainsRecord {
     /// The domains that a host is in, the outermost first; none: it is one of its own.
     #[must_use]
-    pub fn path(&self, host: HostId) -> Vec<String> {
-        let member = self.members.iter().find(|member| member.host == host);
+    pub fn path(&self, shard: ShardId) -> Vec<String> {
+        let member = self.members.iter().find(|member| member.shard == shard);
         member.map(|member| self.path_of(&member.domain)).unwrap_or_default()
     }
 
@@ -67,9 +67,9 @@ impl DomainsRecord {
 
     /// The same with a host in a domain, or in none.
     #[must_use]
-    pub fn with_member(&self, host: HostId, domain: Option<&str>) -> Self {
-        let others = self.members.iter().filter(|member| member.host != host).cloned();
-        let it = domain.map(|domain| DomainMember { host, domain: domain.to_owned() });
+    pub fn with_member(&self, shard: ShardId, domain: Option<&str>) -> Self {
+        let others = self.members.iter().filter(|member| member.shard != shard).cloned();
+        let it = domain.map(|domain| DomainMember { shard, domain: domain.to_owned() });
         let mut members: Vec<_> = others.chain(it).collect();
         members.sort_unstable();
         Self { domains: self.domains.clone(), members }
@@ -95,8 +95,8 @@ impl DomainsRecord {
         let depths = domains.iter().map(|domain| self.path_of(&domain.name).len());
         let is_flat = depths.max().is_none_or(|depth| depth <= DOMAIN_DEPTH_MAX);
         ensure(is_flat, "domains", "lie too deep within each other")?;
-        ensure(members.iter().all(|member| member.host.0 != 0), "hosts", "names host zero")?;
-        ensure(are_unique(members.iter().map(|one| one.host)), "hosts", "names a host twice")?;
+        ensure(members.iter().all(|member| member.shard.0 != 0), "hosts", "names host zero")?;
+        ensure(are_unique(members.iter().map(|one| one.shard)), "hosts", "names a host twice")?;
         ensure(
             members.iter().all(|one| is_known(&one.domain)),
             "hosts",
@@ -114,7 +114,7 @@ impl DomainsRecord {
         let checked = self.check();
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
         let domain = |domain: &FaultDomain| (domain.name.clone(), domain.within.clone());
-        let member = |member: &DomainMember| (member.host.0, member.domain.clone());
+        let member = |member: &DomainMember| (member.shard.0, member.domain.clone());
         to_json(&Domains {
             format: FORMAT,
             domains: self.domains.iter().map(domain).collect(),
@@ -129,7 +129,7 @@ impl DomainsRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
         let Domains { domains, hosts, .. } = from_json::<Domains>(bytes)?;
         let domain = |(name, within)| FaultDomain { name, within };
-        let member = |(host, domain)| DomainMember { host: HostId(host), domain };
+        let member = |(host, domain)| DomainMember { shard: ShardId(host), domain };
         let domains = domains.into_iter().map(domain).collect();
         let record = Self { domains, members: hosts.into_iter().map(member).collect() };
         record.check()?;
@@ -160,10 +160,10 @@ mod tests {
     fn as_many_hosts_as_may_be_are_in_domains_and_not_one_more() {
         let lab = FaultDomain { name: "lab".to_owned(), within: None };
         let none = DomainsRecord { domains: vec![lab], members: Vec::new() };
-        let hosts = (1..).take(DOMAIN_MEMBERS_MAX).map(HostId);
-        let full = hosts.fold(none, |all, host| all.with_member(host, Some("lab")));
+        let hosts = (1..).take(DOMAIN_MEMBERS_MAX).map(ShardId);
+        let full = hosts.fold(none, |all, shard| all.with_member(shard, Some("lab")));
         assert_eq!(full.members.len(), DOMAIN_MEMBERS_MAX);
         assert!(full.check().is_ok());
-        assert!(full.with_member(HostId(u32::MAX), Some("lab")).check().is_err());
+        assert!(full.with_member(ShardId(u32::MAX), Some("lab")).check().is_err());
     }
 }

@@ -2,14 +2,14 @@
 //! Which key holds which record. Identities are hexadecimal without leading zeros, as they are
 //! displayed everywhere else.
 
-use base::{ComponentId, HostId, ObjectId, VolumeId};
+use base::{ComponentId, ObjectId, ShardId, VolumeId};
 
 /// Bytes of the longest name of a cluster, host, volume or policy.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// Every key of a cluster starts with this.
 pub const PREFIX: &str = "/gabion/";
-/// Keys of [`super::HostRecord`]s.
+/// Keys of [`super::ShardRecord`]s.
 pub const HOST_PREFIX: &str = "/gabion/host/";
 /// Keys of [`super::AliveRecord`]s.
 pub const ALIVE_PREFIX: &str = "/gabion/alive/";
@@ -20,7 +20,7 @@ pub const OBJECT_PREFIX: &str = "/gabion/object/";
 
 /// Keys of [`super::DeletedRecord`]s.
 pub const DELETED_PREFIX: &str = "/gabion/deleted/";
-/// Keys of [`super::RemovedHostRecord`]s.
+/// Keys of [`super::RemovedShardRecord`]s.
 pub const REMOVED_PREFIX: &str = "/gabion/removed/";
 /// Keys of [`super::PolicyRecord`]s.
 pub const POLICY_PREFIX: &str = "/gabion/policy/";
@@ -65,22 +65,22 @@ pub fn domains_key() -> String {
     format!("{PREFIX}domains")
 }
 
-/// The key of a host's [`super::HostRecord`].
+/// The key of a host's [`super::ShardRecord`].
 #[must_use]
-pub fn host_key(host: HostId) -> String {
-    format!("{HOST_PREFIX}{host}")
+pub fn host_key(shard: ShardId) -> String {
+    format!("{HOST_PREFIX}{shard}")
 }
 
-/// The key of the [`super::RemovedHostRecord`] of a host.
+/// The key of the [`super::RemovedShardRecord`] of a host.
 #[must_use]
-pub fn removed_key(host: HostId) -> String {
-    format!("{REMOVED_PREFIX}{host}")
+pub fn removed_key(shard: ShardId) -> String {
+    format!("{REMOVED_PREFIX}{shard}")
 }
 
 /// The key of a host's [`super::AliveRecord`].
 #[must_use]
-pub fn alive_key(host: HostId) -> String {
-    format!("{ALIVE_PREFIX}{host}")
+pub fn alive_key(shard: ShardId) -> String {
+    format!("{ALIVE_PREFIX}{shard}")
 }
 
 /// The key of the [`super::VolumeRecord`] of the volume `name`, which must be a name.
@@ -130,25 +130,25 @@ pub fn parse_orphan_key(key: &str) -> Option<ComponentId> {
 
 /// The host of a key that [`host_key`] made.
 #[must_use]
-pub fn parse_host_key(key: &str) -> Option<HostId> {
+pub fn parse_host_key(key: &str) -> Option<ShardId> {
     parse_host(key, HOST_PREFIX)
 }
 
 /// The host of a key that [`alive_key`] made.
 #[must_use]
-pub fn parse_alive_key(key: &str) -> Option<HostId> {
+pub fn parse_alive_key(key: &str) -> Option<ShardId> {
     parse_host(key, ALIVE_PREFIX)
 }
 
 /// The host of a key that [`removed_key`] made.
 #[must_use]
-pub fn parse_removed_key(key: &str) -> Option<HostId> {
+pub fn parse_removed_key(key: &str) -> Option<ShardId> {
     parse_host(key, REMOVED_PREFIX)
 }
 
-fn parse_host(key: &str, prefix: &str) -> Option<HostId> {
+fn parse_host(key: &str, prefix: &str) -> Option<ShardId> {
     let id = parse_hex(key.strip_prefix(prefix)?)?;
-    u32::try_from(id).ok().map(HostId)
+    u32::try_from(id).ok().map(ShardId)
 }
 
 /// The object of a key that [`object_key`] made.

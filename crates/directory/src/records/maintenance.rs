@@ -3,7 +3,7 @@
 
 use super::error::{RecordError, are_unique, ensure};
 use super::json::{FORMAT, Stored, from_json, to_json};
-use base::HostId;
+use base::ShardId;
 use serde::{Deserialize, Serialize};
 
 /// Hosts that may be in maintenance at a time.
@@ -40,7 +40,7 @@ impl MaintenanceMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostInMaintenance {
     /// The host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// What becomes of its components.
     pub mode: MaintenanceMode,
 }
@@ -56,15 +56,15 @@ pub struct MaintenanceRecord {
 impl MaintenanceRecord {
     /// In which mode a host is in maintenance, if it is.
     #[must_use]
-    pub fn mode(&self, host: HostId) -> Option<MaintenanceMode> {
-        self.hosts.iter().find(|one| one.host == host).map(|one| one.mode)
+    pub fn mode(&self, shard: ShardId) -> Option<MaintenanceMode> {
+        self.hosts.iter().find(|one| one.shard == shard).map(|one| one.mode)
     }
 
     /// The same with a host in a mode, or not in maintenance.
     #[must_use]
-    pub fn with(&self, host: HostId, mode: Option<MaintenanceMode>) -> Self {
-        let others = self.hosts.iter().copied().filter(|one| one.host != host);
-        let it = mode.map(|mode| HostInMaintenance { host, mode });
+    pub fn with(&self, shard: ShardId, mode: Option<MaintenanceMode>) -> Self {
+        let others = self.hosts.iter().copied().filter(|one| one.shard != shard);
+        let it = mode.map(|mode| HostInMaintenance { shard, mode });
         let mut hosts: Vec<_> = others.chain(it).collect();
         hosts.sort_unstable();
         Self { hosts }
@@ -76,8 +76,8 @@ impl MaintenanceRecord {
     /// [`RecordError::Invalid`] with the field.
     pub fn check(&self) -> Result<(), RecordError> {
         ensure(self.hosts.len() <= MAINTENANCE_MAX, "hosts", "has too many entries")?;
-        ensure(self.hosts.iter().all(|one| one.host.0 != 0), "hosts", "names host zero")?;
-        ensure(are_unique(self.hosts.iter().map(|one| one.host)), "hosts", "names a host twice")
+        ensure(self.hosts.iter().all(|one| one.shard.0 != 0), "hosts", "names host zero")?;
+        ensure(are_unique(self.hosts.iter().map(|one| one.shard)), "hosts", "names a host twice")
     }
 
     /// The value for the directory. Panics where the record breaks an invariant: use
@@ -86,7 +86,7 @@ impl MaintenanceRecord {
     pub fn encode(&self) -> Vec<u8> {
         let checked = self.check();
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
-        let hosts = self.hosts.iter().map(|one| (one.host.0, one.mode)).collect();
+        let hosts = self.hosts.iter().map(|one| (one.shard.0, one.mode)).collect();
         to_json(&Maintenance { format: FORMAT, hosts })
     }
 
@@ -96,7 +96,7 @@ impl MaintenanceRecord {
     /// [`RecordError`]: not this kind of record, another format, an invariant broken.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
         let stored = from_json::<Maintenance>(bytes)?;
-        let one = |(host, mode)| HostInMaintenance { host: HostId(host), mode };
+        let one = |(host, mode)| HostInMaintenance { shard: ShardId(host), mode };
         let record = Self { hosts: stored.hosts.into_iter().map(one).collect() };
         record.check()?;
         Ok(record)

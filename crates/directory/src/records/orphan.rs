@@ -11,7 +11,7 @@ use super::{
     RecordError, ensure, is_name,
 };
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, Seat, ShardId, Term, Version, VolumeId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ pub struct OrphanRecord {
     /// Its sectors.
     pub sectors: u64,
     /// Its host.
-    pub host: HostId,
+    pub shard: ShardId,
     /// The run of its host that wrote this.
     pub incarnation: Incarnation,
     /// Its disk group.
@@ -127,7 +127,7 @@ impl OrphanRecord {
     /// # Errors
     /// [`RecordError::Invalid`] with the field.
     pub fn check(&self) -> Result<(), RecordError> {
-        ensure(self.host.0 != 0, "host", "is zero")?;
+        ensure(self.shard.0 != 0, "host", "is zero")?;
         let fits = (1..=OBJECT_SECTORS_MAX).contains(&self.sectors);
         ensure(fits, "sectors", "is zero or above 255 GiB")?;
         ensure(self.term.0 < 1 << 24, "term", "does not fit an lsn")?;
@@ -228,7 +228,7 @@ impl From<&OrphanRecord> for Orphan {
             id: Hex(r.id.0),
             object: Hex(r.object.0),
             sectors: r.sectors,
-            host: r.host.0,
+            host: r.shard.0,
             incarnation: Hex(r.incarnation.0),
             group: Hex(r.group.0),
             missing: r.missing,
@@ -251,7 +251,7 @@ impl From<Orphan> for OrphanRecord {
             id: ComponentId(s.id.0),
             object: ObjectId(s.object.0),
             sectors: s.sectors,
-            host: HostId(s.host),
+            shard: ShardId(s.host),
             incarnation: Incarnation(s.incarnation.0),
             group: GroupId(s.group.0),
             missing: s.missing,
@@ -317,7 +317,7 @@ mod tests {
             id: ComponentId(1),
             object: ObjectId(2),
             sectors: 8,
-            host: HostId(3),
+            shard: ShardId(3),
             incarnation: Incarnation(4),
             group: GroupId(5),
             missing: Missing::Object,
@@ -376,7 +376,7 @@ mod tests {
     fn what_a_component_says_of_its_volume_is_checked_at_each_bound() {
         let sibling = ComponentRecord {
             id: ComponentId(1),
-            host: HostId(2),
+            shard: ShardId(2),
             group: GroupId(3),
             state: ComponentState::Active,
             seat: Seat(4),

@@ -9,11 +9,11 @@ use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
     FORMAT, FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MACHINE,
     FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT,
-    FORMAT_WRITER, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
-    RemovedComponent, RemovedHostRecord, SettingsRecord, ensure,
+    FORMAT_WRITER, GroupRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent,
+    RemovedShardRecord, SettingsRecord, ShardRecord, ensure,
 };
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, Seat, ShardId, Term, Version, VolumeId,
     WriterEpoch,
 };
 use serde::de::Error;
@@ -198,13 +198,13 @@ enum State {
 
 impl From<&OwnerRecord> for StoredOwner {
     fn from(r: &OwnerRecord) -> Self {
-        Self { host: r.host.0, incarnation: Hex(r.incarnation.0) }
+        Self { host: r.shard.0, incarnation: Hex(r.incarnation.0) }
     }
 }
 
 impl From<StoredOwner> for OwnerRecord {
     fn from(s: StoredOwner) -> Self {
-        Self { host: HostId(s.host), incarnation: Incarnation(s.incarnation.0) }
+        Self { shard: ShardId(s.host), incarnation: Incarnation(s.incarnation.0) }
     }
 }
 
@@ -365,8 +365,8 @@ mod volume;
 
 codec!(ClusterRecord, Cluster);
 codec!(SettingsRecord, Settings);
-codec!(HostRecord, Host);
-codec!(RemovedHostRecord, RemovedHost);
+codec!(ShardRecord, Host);
+codec!(RemovedShardRecord, RemovedHost);
 codec!(AliveRecord, Alive);
 codec!(ObjectRecord, Object);
 codec!(DeletedRecord, Deleted);
@@ -421,20 +421,20 @@ impl From<Settings> for SettingsRecord {
     }
 }
 
-impl From<&RemovedHostRecord> for RemovedHost {
-    fn from(r: &RemovedHostRecord) -> Self {
+impl From<&RemovedShardRecord> for RemovedHost {
+    fn from(r: &RemovedShardRecord) -> Self {
         Self { format: FORMAT, id: r.id.0, name: r.name.clone() }
     }
 }
 
-impl From<RemovedHost> for RemovedHostRecord {
+impl From<RemovedHost> for RemovedShardRecord {
     fn from(s: RemovedHost) -> Self {
-        Self { id: HostId(s.id), name: s.name }
+        Self { id: ShardId(s.id), name: s.name }
     }
 }
 
-impl From<&HostRecord> for Host {
-    fn from(r: &HostRecord) -> Self {
+impl From<&ShardRecord> for Host {
+    fn from(r: &ShardRecord) -> Self {
         let group = |g: &GroupRecord| Group { id: Hex(g.id.0), capacity_bytes: g.capacity_bytes };
         Self {
             format: if r.machine.is_some() { FORMAT_MACHINE } else { FORMAT },
@@ -448,12 +448,12 @@ impl From<&HostRecord> for Host {
     }
 }
 
-impl From<Host> for HostRecord {
+impl From<Host> for ShardRecord {
     fn from(s: Host) -> Self {
         let group =
             |g: Group| GroupRecord { id: GroupId(g.id.0), capacity_bytes: g.capacity_bytes };
         Self {
-            id: HostId(s.id),
+            id: ShardId(s.id),
             name: s.name,
             peer_address: s.peer_address,
             nbd_uri: s.nbd_uri,
@@ -484,7 +484,7 @@ impl From<&DeletedRecord> for Deleted {
             format: FORMAT,
             id: Hex(r.id.0),
             name: r.name.clone(),
-            hosts: r.hosts.iter().map(|host| host.0).collect(),
+            hosts: r.shards.iter().map(|shard| shard.0).collect(),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -495,7 +495,7 @@ impl From<Deleted> for DeletedRecord {
         Self {
             id: VolumeId(s.id.0),
             name: s.name,
-            hosts: s.hosts.into_iter().map(HostId).collect(),
+            shards: s.hosts.into_iter().map(ShardId).collect(),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }
     }
@@ -503,7 +503,8 @@ impl From<Deleted> for DeletedRecord {
 
 impl From<&ObjectRecord> for Object {
     fn from(r: &ObjectRecord) -> Self {
-        let claim = |c: &Claim| (c.term.0, c.version.0, c.owner.host.0, Hex(c.owner.incarnation.0));
+        let claim =
+            |c: &Claim| (c.term.0, c.version.0, c.owner.shard.0, Hex(c.owner.incarnation.0));
         // The lowest format that holds everything, so that older programs read it where they can.
         let has_history = r.is_doubted || !r.claims.is_empty();
         let is_changing = r.components.iter().any(|component| component.replaces.is_some());
@@ -524,7 +525,7 @@ impl From<&ObjectRecord> for Object {
             owner: r.owner.as_ref().map(StoredOwner::from),
             handover: r.handover.map(LsnText),
             components: r.components.iter().map(StoredComponent::from).collect(),
-            removed: r.removed.iter().map(|one| (Hex(one.id.0), one.host.0)).collect(),
+            removed: r.removed.iter().map(|one| (Hex(one.id.0), one.shard.0)).collect(),
             claims: r.claims.iter().map(claim).collect(),
             doubted: r.is_doubted.then_some(true),
             writer_epoch,
@@ -537,10 +538,12 @@ impl From<Object> for ObjectRecord {
         let claim = |(term, version, host, incarnation): (u32, u64, u32, Hex)| Claim {
             term: Term(term),
             version: Version(version),
-            owner: OwnerRecord { host: HostId(host), incarnation: Incarnation(incarnation.0) },
+            owner: OwnerRecord { shard: ShardId(host), incarnation: Incarnation(incarnation.0) },
         };
-        let removed =
-            |(id, host): (Hex, u32)| RemovedComponent { id: ComponentId(id.0), host: HostId(host) };
+        let removed = |(id, host): (Hex, u32)| RemovedComponent {
+            id: ComponentId(id.0),
+            shard: ShardId(host),
+        };
         Self {
             id: ObjectId(s.id.0),
             volume: VolumeId(s.volume.0),
@@ -562,7 +565,7 @@ impl From<&ComponentRecord> for StoredComponent {
     fn from(r: &ComponentRecord) -> Self {
         Self {
             id: Hex(r.id.0),
-            host: r.host.0,
+            host: r.shard.0,
             group: Hex(r.group.0),
             state: r.state.into(),
             seat: r.seat.0,
@@ -576,7 +579,7 @@ impl From<StoredComponent> for ComponentRecord {
     fn from(s: StoredComponent) -> Self {
         Self {
             id: ComponentId(s.id.0),
-            host: HostId(s.host),
+            shard: ShardId(s.host),
             group: GroupId(s.group.0),
             state: s.state.into(),
             seat: Seat(s.seat),

@@ -13,7 +13,7 @@ mod writers;
 fn component(id: u64, state: ComponentState) -> ComponentRecord {
     ComponentRecord {
         id: ComponentId(id),
-        host: HostId(2),
+        shard: ShardId(2),
         group: GroupId(0xABCD),
         state,
         seat: Seat(3),
@@ -29,7 +29,7 @@ fn object() -> ObjectRecord {
         sectors: OBJECT_SECTORS_MAX,
         version: Version(12),
         term: Term(6),
-        owner: Some(OwnerRecord { host: HostId(1), incarnation: Incarnation(9) }),
+        owner: Some(OwnerRecord { shard: ShardId(1), incarnation: Incarnation(9) }),
         handover: None,
         components: vec![
             component(1, ComponentState::Active),
@@ -47,7 +47,7 @@ fn claimed() -> ObjectRecord {
     let claim = |term, version, host| Claim {
         term: Term(term),
         version: Version(version),
-        owner: OwnerRecord { host: HostId(host), incarnation: Incarnation(0x1F) },
+        owner: OwnerRecord { shard: ShardId(host), incarnation: Incarnation(0x1F) },
     };
     ObjectRecord { claims: vec![claim(4, 9, 2), claim(6, 11, 1)], is_doubted: true, ..object() }
 }
@@ -56,7 +56,7 @@ fn claimed() -> ObjectRecord {
 fn replaced() -> ObjectRecord {
     let mut record = ObjectRecord { is_doubted: false, ..claimed() };
     record.components[1].replaces = Some(ComponentId(1));
-    record.removed = vec![RemovedComponent { id: ComponentId(0xF), host: HostId(3) }];
+    record.removed = vec![RemovedComponent { id: ComponentId(0xF), shard: ShardId(3) }];
     record
 }
 
@@ -137,9 +137,9 @@ fn reserved_volume() -> VolumeRecord {
     VolumeRecord { reserve_percent: 30, ..volume() }
 }
 
-fn host() -> HostRecord {
-    HostRecord {
-        id: HostId(31),
+fn host() -> ShardRecord {
+    ShardRecord {
+        id: ShardId(31),
         name: "ah1".to_owned(),
         peer_address: "tcp:10.0.0.1:7000".to_owned(),
         nbd_uri: "nbd://10.0.0.1/".to_owned(),
@@ -148,8 +148,8 @@ fn host() -> HostRecord {
     }
 }
 
-fn shard() -> HostRecord {
-    HostRecord { name: "ah1.2".to_owned(), machine: Some("ah1".to_owned()), ..host() }
+fn shard() -> ShardRecord {
+    ShardRecord { name: "ah1.2".to_owned(), machine: Some("ah1".to_owned()), ..host() }
 }
 
 const OBJECT_JSON: &str = include_str!("../../fixtures/object-1.json");
@@ -187,7 +187,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let deleted = DeletedRecord {
         id: VolumeId(0x1F),
         name: "db-1".to_owned(),
-        hosts: vec![HostId(1), HostId(2)],
+        shards: vec![ShardId(1), ShardId(2)],
         objects: vec![ObjectId(1), ObjectId(2)],
     };
     let by_default = SettingsRecord::default();
@@ -196,7 +196,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let limited = SettingsRecord { repair_delay: None, resync_limit, ..by_default };
     let still = SettingsRecord { rebalances: false, ..limited };
     let kept = SettingsRecord { rebuild_reserve: true, ..still };
-    let removed = RemovedHostRecord { id: HostId(31), name: "ah1".to_owned() };
+    let removed = RemovedShardRecord { id: ShardId(31), name: "ah1".to_owned() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
         (claimed().encode(), CLAIMED_JSON),
@@ -230,13 +230,13 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(VolumeRecord::decode(VOLUME_JSON.as_bytes()).unwrap(), volume());
     assert_eq!(VolumeRecord::decode(RESERVED_JSON.as_bytes()).unwrap(), reserved_volume());
     assert_eq!(VolumeRecord::decode(EXCLUSIVE_JSON.as_bytes()).unwrap(), exclusive_volume());
-    assert_eq!(HostRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
+    assert_eq!(ShardRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
     assert_eq!(DeletedRecord::decode(DELETED_JSON.as_bytes()).unwrap(), deleted);
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
     assert_eq!(ClusterRecord::decode(HYBRID_JSON.as_bytes()).unwrap(), hybrid);
     assert_eq!(SettingsRecord::decode(SETTINGS_JSON.as_bytes()).unwrap(), settings);
-    assert_eq!(RemovedHostRecord::decode(REMOVED_JSON.as_bytes()).unwrap(), removed);
+    assert_eq!(RemovedShardRecord::decode(REMOVED_JSON.as_bytes()).unwrap(), removed);
     assert_eq!(SettingsRecord::decode(SETTINGS_LIMIT_JSON.as_bytes()).unwrap(), limited);
     assert_eq!(SettingsRecord::decode(SETTINGS_STILL_JSON.as_bytes()).unwrap(), still);
     assert_refused(SETTINGS_STILL_JSON, SettingsRecord::decode, "false", "true");
@@ -296,7 +296,7 @@ fn claims_rise_and_belong_to_format_2() {
     let many = (1..=CLAIMS_MAX as u64 + 1).map(|n| Claim {
         term: Term(n as u32),
         version: Version(n),
-        owner: OwnerRecord { host: HostId(1), incarnation: Incarnation(1) },
+        owner: OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) },
     });
     let (version, term) = (Version(90), Term(90));
     let full = ObjectRecord { version, term, claims: many.collect(), ..object() };
@@ -326,7 +326,7 @@ fn replacements_name_other_components_and_belong_to_format_3() {
     twice.components.push(ComponentRecord { id: ComponentId(3), ..twice.components[1] });
     assert!(twice.check().is_err(), "two take the place of one");
     let many = (0..=REMOVED_MAX as u64)
-        .map(|n| RemovedComponent { id: ComponentId(20 + n), host: HostId(1) });
+        .map(|n| RemovedComponent { id: ComponentId(20 + n), shard: ShardId(1) });
     let full = ObjectRecord { removed: many.collect(), ..object() };
     assert!(full.check().is_err(), "the list is bounded");
 }
@@ -474,10 +474,10 @@ fn what_is_not_exactly_a_record_is_refused() {
         "\"ftt\":1",
         "\"ftt\":1,\"reserve_percent\":9",
     );
-    assert_refused(REMOVED_JSON, RemovedHostRecord::decode, "\"id\":31", "\"id\":0");
-    assert_refused(REMOVED_JSON, RemovedHostRecord::decode, "\"ah1\"", "\"\"");
-    assert_refused(HOST_JSON, HostRecord::decode, "tcp:", "udp:");
-    assert_refused(HOST_JSON, HostRecord::decode, "\"id\":31", "\"id\":0");
+    assert_refused(REMOVED_JSON, RemovedShardRecord::decode, "\"id\":31", "\"id\":0");
+    assert_refused(REMOVED_JSON, RemovedShardRecord::decode, "\"ah1\"", "\"\"");
+    assert_refused(HOST_JSON, ShardRecord::decode, "tcp:", "udp:");
+    assert_refused(HOST_JSON, ShardRecord::decode, "\"id\":31", "\"id\":0");
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, "\"c1\"", "\"0\"");
     let edits = [("hybrid", "all-flash"), ("hybrid", "tape"), ("\"format\":2", "\"format\":1")];
     for (from, to) in edits {
@@ -492,25 +492,25 @@ fn what_is_not_exactly_a_record_is_refused() {
 #[test]
 fn keys_name_their_records_both_ways() {
     assert_eq!(parse_object_key(&object_key(ObjectId(u64::MAX))), Some(ObjectId(u64::MAX)));
-    assert_eq!(parse_host_key(&host_key(HostId(31))), Some(HostId(31)));
-    assert_eq!(parse_alive_key(&alive_key(HostId(u32::MAX))), Some(HostId(u32::MAX)));
+    assert_eq!(parse_host_key(&host_key(ShardId(31))), Some(ShardId(31)));
+    assert_eq!(parse_alive_key(&alive_key(ShardId(u32::MAX))), Some(ShardId(u32::MAX)));
     assert_eq!(parse_volume_key(&volume_key("db-1")), Some("db-1"));
     assert_eq!(parse_host_key("/gabion/host/01"), None);
     assert_eq!(parse_host_key("/gabion/host/100000000"), None);
-    assert_eq!(parse_host_key(&alive_key(HostId(1))), None);
+    assert_eq!(parse_host_key(&alive_key(ShardId(1))), None);
     assert_eq!(parse_volume_key("/gabion/volume/a/b"), None);
 }
 
 #[test]
 fn hosts_in_maintenance_are_named_once_each() {
     use MaintenanceMode::{EnsureAccessibility, FullEvacuation, None as Stay};
-    let record = MaintenanceRecord::default().with(HostId(31), Some(Stay));
-    let record = record.with(HostId(2), Some(EnsureAccessibility));
-    let record = record.with(HostId(2), Some(FullEvacuation));
+    let record = MaintenanceRecord::default().with(ShardId(31), Some(Stay));
+    let record = record.with(ShardId(2), Some(EnsureAccessibility));
+    let record = record.with(ShardId(2), Some(FullEvacuation));
     assert_eq!(String::from_utf8(record.encode()).unwrap(), MAINTENANCE_JSON.trim_end());
     assert_eq!(MaintenanceRecord::decode(MAINTENANCE_JSON.as_bytes()).unwrap(), record);
-    assert_eq!((record.mode(HostId(2)), record.mode(HostId(3))), (Some(FullEvacuation), None));
-    assert_eq!(record.with(HostId(2), None).with(HostId(31), None), MaintenanceRecord::default());
+    assert_eq!((record.mode(ShardId(2)), record.mode(ShardId(3))), (Some(FullEvacuation), None));
+    assert_eq!(record.with(ShardId(2), None).with(ShardId(31), None), MaintenanceRecord::default());
     let refuse = |from, to| assert_refused(MAINTENANCE_JSON, MaintenanceRecord::decode, from, to);
     refuse("[31", "[2");
     refuse("[31", "[0");
@@ -518,7 +518,7 @@ fn hosts_in_maintenance_are_named_once_each() {
     refuse("\"format\":1", "\"format\":2");
     refuse("}", ",\"more\":1}");
     let full = (1..).take(MAINTENANCE_MAX + 1).map(|host| (host, Some(Stay)));
-    let full = full.fold(record, |all, (host, mode)| all.with(HostId(host), mode));
+    let full = full.fold(record, |all, (host, mode)| all.with(ShardId(host), mode));
     assert!(full.check().is_err());
 }
 
@@ -537,16 +537,16 @@ fn fault_domains_lie_within_each_other_and_hosts_in_the_innermost() {
     ];
     let record = DomainsRecord { domains, members: Vec::new() };
     let record =
-        record.with_member(HostId(31), Some("rack-1")).with_member(HostId(31), Some("lab"));
+        record.with_member(ShardId(31), Some("rack-1")).with_member(ShardId(31), Some("lab"));
     let record =
-        record.with_member(HostId(2), Some("rack-1")).with_member(HostId(1), Some("rack-1"));
-    let record = record.with_member(HostId(9), Some("lab")).with_member(HostId(9), None);
-    let record = record.with_member(HostId(3), Some("rack-2"));
+        record.with_member(ShardId(2), Some("rack-1")).with_member(ShardId(1), Some("rack-1"));
+    let record = record.with_member(ShardId(9), Some("lab")).with_member(ShardId(9), None);
+    let record = record.with_member(ShardId(3), Some("rack-2"));
     assert_eq!(String::from_utf8(record.encode()).unwrap(), DOMAINS_JSON.trim_end());
     assert_eq!(DomainsRecord::decode(DOMAINS_JSON.as_bytes()).unwrap(), record);
-    assert_eq!(record.path(HostId(2)), ["room-1", "rack-1"]);
-    assert_eq!(record.path(HostId(31)), ["lab"]);
-    assert_eq!(record.path(HostId(9)), [""; 0]);
+    assert_eq!(record.path(ShardId(2)), ["room-1", "rack-1"]);
+    assert_eq!(record.path(ShardId(31)), ["lab"]);
+    assert_eq!(record.path(ShardId(9)), [""; 0]);
     let refuse = |from, to| assert_refused(DOMAINS_JSON, DomainsRecord::decode, from, to);
     refuse("[31", "[3");
     refuse("[31", "[0");
@@ -583,10 +583,10 @@ fn settings_out_of_range_are_refused() {
 #[test]
 fn a_shard_of_a_machine_says_which() {
     assert_eq!(String::from_utf8(shard().encode()).unwrap(), SHARD_JSON.trim_end());
-    assert_eq!(HostRecord::decode(SHARD_JSON.as_bytes()).unwrap(), shard());
+    assert_eq!(ShardRecord::decode(SHARD_JSON.as_bytes()).unwrap(), shard());
     assert_eq!((shard().machine(), host().machine()), ("ah1", "ah1"));
     let edits = [("\"ah1\"", "\"\""), ("\"ah1\"", "\"ah1.2\""), ("format\":2", "format\":1")];
     for (from, to) in edits {
-        assert_refused(SHARD_JSON, HostRecord::decode, from, to);
+        assert_refused(SHARD_JSON, ShardRecord::decode, from, to);
     }
 }

@@ -119,6 +119,6 @@ impl Writing {
         ensure(has_epoch, "writer_epoch", "is zero although one host writes")?;
         let Some(writer) = self.writer else { return Ok(()) };
         ensure(self.writers == Writers::One, "writer", "is set although any host may write")?;
-        ensure(writer.host.0 != 0, "writer", "is on host zero")
+        ensure(writer.shard.0 != 0, "writer", "is on host zero")
     }
 }

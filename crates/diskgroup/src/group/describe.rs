@@ -3,7 +3,7 @@
 
 use crate::state::DiskGroup;
 use crate::types::GroupError;
-use base::{ComponentId, HostId, Incarnation};
+use base::{ComponentId, Incarnation, ShardId};
 use format::{ComponentRow, Description};
 
 /// With the time of a component that no record accounts for: the directory had an older record.
@@ -64,11 +64,11 @@ impl DiskGroup {
 
     /// The highest run of `host`, whose group this is, that anything on it knows of.
     #[must_use]
-    pub fn incarnation_seen(&self, host: HostId) -> Incarnation {
+    pub fn incarnation_seen(&self, shard: ShardId) -> Incarnation {
         let state = self.shared().state.borrow();
         let seen = state.store.components.ids().into_iter().filter_map(|id| {
             let row = &state.store.components.by_id(id)?.row;
-            let owner = (row.meta.owner_host == host).then_some(row.meta.owner_incarnation);
+            let owner = (row.meta.owner_shard == shard).then_some(row.meta.owner_incarnation);
             let described = row.description.as_ref().map(|about| about.incarnation);
             owner.into_iter().chain(described).max()
         });

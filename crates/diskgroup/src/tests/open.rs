@@ -15,7 +15,7 @@ fn moved(mutations: Mutations) -> Vec<(SectorRange, Lsn, RequestId)> {
     host.run(move |env| async move {
         let (kept, other) = (ComponentId(1), ComponentId(2));
         let group = fresh_tiny(&env, mutations, &[kept, other]).await;
-        let request = RequestId { client: HostId(3), run: Incarnation(1), slot: 0, count: 1 };
+        let request = RequestId { client: ShardId(3), run: Incarnation(1), slot: 0, count: 1 };
         let append = |component, lsn, range: SectorRange, marks: &[Mark]| {
             let payload = payload(&env, range, 7);
             let crcs = wire::crcs_of(range, &payload);

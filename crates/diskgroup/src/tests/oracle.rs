@@ -56,7 +56,7 @@ impl Oracle {
     pub(super) fn some_marks(&mut self, rng: &mut Rng) -> Vec<Mark> {
         let mut done = |rng: &mut Rng| {
             self.requests += 1;
-            let (client, slot) = (HostId(1 + rng.below(2) as u32), rng.below(5) as u8);
+            let (client, slot) = (ShardId(1 + rng.below(2) as u32), rng.below(5) as u8);
             let run = Incarnation(1 + self.requests / 400);
             RequestId::new(client, run, slot, self.requests).expect("small numbers")
         };

@@ -298,7 +298,7 @@ fn data_behind_a_long_first_header_does_not_take_it_along() {
         let group = fresh(&env).await;
         let range = SectorRange::new(8, 8);
         let payload = payload(&env, range, 1);
-        let done = |n| RequestId::new(HostId(1), Incarnation(1), 0, n);
+        let done = |n| RequestId::new(ShardId(1), Incarnation(1), 0, n);
         let marks: Vec<_> = (1..=100).filter_map(done).map(Mark::Done).collect();
         let (component, lsn, term) = (ONE, Lsn::new(Term(1), 1), Term(1));
         let (crcs, kind) = (wire::crcs_of(range, &payload), AppendKind::Data);

@@ -245,7 +245,7 @@ fn damage_in_the_middle_of_the_log_is_not_taken_for_its_end() {
 }
 
 fn request(count: u64) -> RequestId {
-    RequestId::new(HostId(3), Incarnation(1), 0, count).expect("small numbers")
+    RequestId::new(ShardId(3), Incarnation(1), 0, count).expect("small numbers")
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use super::scenarios::{Host, ONE};
 use super::*;
 use crate::{CreateSizes, GroupLimits, Reserve};
-use base::{HostId, Incarnation, Mark, RequestId};
+use base::{Incarnation, Mark, RequestId, ShardId};
 use std::cell::Cell;
 
 const SIZES: CreateSizes = CreateSizes { cache: 2 << 20, capacity: 24 << 20 };
@@ -62,7 +62,7 @@ fn lsn_of(place: usize) -> Lsn {
 
 fn request_of(place: usize) -> RequestId {
     let count = place as u64 + 1;
-    RequestId { client: HostId(4), run: Incarnation(2), slot: (place % 3) as u8, count }
+    RequestId { client: ShardId(4), run: Incarnation(2), slot: (place % 3) as u8, count }
 }
 
 async fn take(env: &Env, group: &DiskGroup, component: ComponentId, place: usize) {

@@ -6,7 +6,7 @@ use super::*;
 fn description() -> Description {
     let sibling = |n: u32, worth| Sibling {
         id: ComponentId(u64::from(n) * 100),
-        host: HostId(n),
+        shard: ShardId(n),
         group: GroupId(0xABCD_0000 + u64::from(n)),
         seat: Seat(n),
         worth,
@@ -96,7 +96,7 @@ fn a_description_says_where_in_its_stripe_set_the_object_is() {
 fn the_longest_description_fits_beside_the_most_clients() {
     let mut clients = ClientTable::default();
     for n in 1..2000 {
-        let id = RequestId::new(HostId(n), Incarnation(8), 1, 1).expect("small numbers");
+        let id = RequestId::new(ShardId(n), Incarnation(8), 1, 1).expect("small numbers");
         clients.apply(Mark::Done(id));
     }
     assert!(clients.encode().len() > base::CLIENT_TABLE_MAX - 64, "as good as full");

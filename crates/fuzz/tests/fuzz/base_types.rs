@@ -2,7 +2,7 @@
 //! Sizes as people write them, requests' numbers, and the client table.
 
 use base::{
-    CLIENT_TABLE_MAX, ClientTable, HostId, Incarnation, Mark, RequestId, SectorRange, format_size,
+    CLIENT_TABLE_MAX, ClientTable, Incarnation, Mark, RequestId, SectorRange, ShardId, format_size,
     parse_size,
 };
 use fuzz::{Source, bounded};
@@ -35,7 +35,7 @@ fn size_of(input: &[u8]) {
 pub(crate) fn request(from: &mut Source<'_>) -> RequestId {
     let (client, run) = (1 + from.below(9) as u32, from.below(1 << 24));
     let (slot, count) = (from.below(128) as u8, 1 + from.below((1 << 40) - 1));
-    RequestId::new(HostId(client), Incarnation(run), slot, count).expect("within its bounds")
+    RequestId::new(ShardId(client), Incarnation(run), slot, count).expect("within its bounds")
 }
 
 /// A table after some marks.

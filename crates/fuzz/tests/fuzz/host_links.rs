@@ -8,10 +8,10 @@ use crate::peer_links::{CLUSTER, hello};
 use crate::streams::{send, take};
 use crate::wire_frames::{frame, message, read};
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Session, Term,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Session, ShardId, Term,
 };
 use directory::{
-    AliveRecord, Directory, GroupRecord, HostRecord, Level, MemoryBackend, ServerFaults,
+    AliveRecord, Directory, GroupRecord, Level, MemoryBackend, ServerFaults, ShardRecord,
     Transaction, alive_key, host_key, serve_with,
 };
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
@@ -163,7 +163,7 @@ fn request(from: &mut Source<'_>, step: u64) -> Request {
         2..=4 => Request::Fence {
             target,
             version: base::Version(from.edge()),
-            owner: OwnerId { host: HostId(2), incarnation: Incarnation(1) },
+            owner: OwnerId { shard: ShardId(2), incarnation: Incarnation(1) },
             create: from.flag().then_some(4096),
             claims: wire::Claims::NONE,
         },
@@ -274,8 +274,8 @@ async fn answer_calls(env: &Env, link: &Link, input: &[u8]) {
 /// Joins the cluster as host 2, which has room.
 async fn join(env: &Env) {
     let directory = Directory::connect(env, address(100));
-    let record = HostRecord {
-        id: HostId(2),
+    let record = ShardRecord {
+        id: ShardId(2),
         name: "host2".to_owned(),
         peer_address: "tcp:10.0.0.2:7000".to_owned(),
         nbd_uri: String::new(),
@@ -285,8 +285,8 @@ async fn join(env: &Env) {
     let alive =
         AliveRecord { incarnation: Incarnation(1), free_bytes: 1 << 40, level: Level::FIRST };
     let put = Transaction::new()
-        .put(host_key(HostId(2)), record.encode())
-        .put(alive_key(HostId(2)), alive.encode());
+        .put(host_key(ShardId(2)), record.encode())
+        .put(alive_key(ShardId(2)), alive.encode());
     directory.transact(put).await.expect("a directory without faults");
 }
 

@@ -3,8 +3,8 @@
 //! them ever held.
 
 use base::{
-    BLOCK_SECTORS, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
-    SectorRange, Term,
+    BLOCK_SECTORS, ComponentId, GroupId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
+    SectorRange, ShardId, Term,
 };
 use diskgroup::{
     Append, AppendKind, DiskGroup, GroupError, GroupKind, GroupLimits, GroupOptions, GroupShape,
@@ -172,7 +172,7 @@ async fn load(
             let value = step as u32;
             let sectors = range.start..range.end();
             values.borrow_mut().extend(sectors.map(|sector| (component, sector, value)));
-            let id = RequestId::new(HostId(1), Incarnation(1), rng.below(5) as u8, step);
+            let id = RequestId::new(ShardId(1), Incarnation(1), rng.below(5) as u8, step);
             let marks = [Mark::Done(id.expect("small numbers"))];
             let written = write(env, &group, (component, range, lsn), value, &marks).await;
             written.expect("a write");

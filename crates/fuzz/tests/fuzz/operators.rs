@@ -155,7 +155,7 @@ fn volume_spec_of(input: &[u8]) {
     let (size, ftt) = (from.edge() / 512 * 512, from.u8() % 4);
     let candidates: Vec<Candidate> = (0..from.below(6))
         .map(|_| Candidate {
-            host: base::HostId(from.u8().into()),
+            shard: base::ShardId(from.u8().into()),
             group: base::GroupId(from.u64()),
             free_bytes: from.edge(),
             growth_bytes: from.edge(),
@@ -164,7 +164,7 @@ fn volume_spec_of(input: &[u8]) {
         .collect();
     let domains = HostDomains::new(candidates.iter().map(|candidate| {
         let names = (0..from.below(3)).map(|_| (from.u8() % 4).to_string());
-        (candidate.host, names.collect())
+        (candidate.shard, names.collect())
     }));
     let text = String::from_utf8_lossy(from.rest());
     for name in [&*text, "vm"] {

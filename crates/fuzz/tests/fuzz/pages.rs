@@ -4,7 +4,7 @@
 
 use crate::base_types::{marked, request};
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Term, Version,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, Seat, SectorRange, ShardId, Term, Version,
     VolumeId, crc32c, crc32c_append,
 };
 use format::*;
@@ -214,7 +214,7 @@ fn row_of(input: &[u8]) {
     let mut from = Source::new(input);
     let meta = OwnerMeta {
         term: Term(from.u32()),
-        owner_host: HostId(from.u32()),
+        owner_shard: ShardId(from.u32()),
         owner_incarnation: Incarnation(from.edge()),
         seat: Seat(from.u32()),
         version: Version(from.edge()),
@@ -244,7 +244,7 @@ fn description(from: &mut Source<'_>) -> Description {
     let worths = [Worth::Active, Worth::Absent, Worth::Degraded, Worth::Resyncing];
     let sibling = |from: &mut Source<'_>| Sibling {
         id: ComponentId(from.u64()),
-        host: HostId(from.u32()),
+        shard: ShardId(from.u32()),
         group: GroupId(from.u64()),
         seat: Seat(from.u32()),
         worth: worths[from.below(4) as usize],

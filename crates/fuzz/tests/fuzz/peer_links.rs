@@ -3,7 +3,7 @@
 
 use crate::streams::{SERVER, address, send, take, tell, with_server};
 use crate::wire_frames::{frame, resealed, samples};
-use base::{HostId, Incarnation};
+use base::{Incarnation, ShardId};
 use env::Env;
 use fuzz::Source;
 use peer::{NotReady, PeerId, Peers};
@@ -20,7 +20,7 @@ fuzz::targets! {
 
 /// Introductions of the other host.
 pub(crate) fn hello(incarnation: u64) -> Vec<u8> {
-    let me = OwnerId { host: HostId(2), incarnation: Incarnation(incarnation) };
+    let me = OwnerId { shard: ShardId(2), incarnation: Incarnation(incarnation) };
     frame(&Message::Hello(Hello { cluster: CLUSTER, me, versions: Versions::SPOKEN }), 0)
 }
 
@@ -40,7 +40,7 @@ fn sealed_frames(input: &[u8]) -> Vec<u8> {
 }
 
 fn peers(env: &Env, host: u32, incarnation: u64) -> Peers {
-    let me = PeerId { host: HostId(host), incarnation: Incarnation(incarnation) };
+    let me = PeerId { shard: ShardId(host), incarnation: Incarnation(incarnation) };
     Peers::new(env, me, CLUSTER, Rc::new(NotReady))
 }
 
@@ -82,12 +82,12 @@ fn called_of(input: &[u8]) {
     };
     with_server(serve, |env| async move {
         let peers = peers(&env, 1, 1);
-        peers.set_address(HostId(2), address());
+        peers.set_address(ShardId(2), address());
         for _ in 0..20 {
-            let call = peers.call(HostId(2), Request::Release);
+            let call = peers.call(ShardId(2), Request::Release);
             let _ = env.timeout(Duration::from_secs(3), call).await;
             env.sleep(Duration::from_millis(100)).await;
         }
-        let _ = (peers.stats(), peers.silent_for(HostId(2)), SERVER);
+        let _ = (peers.stats(), peers.silent_for(ShardId(2)), SERVER);
     });
 }

@@ -2,7 +2,7 @@
 //! What the directory holds and how one speaks with it: records, keys, frames.
 
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, ShardId, Term, Version,
     VolumeId, WriterEpoch, crc32c_append,
 };
 use directory::protocol::{
@@ -58,15 +58,15 @@ fn again<T: PartialEq + Debug>(
 
 fn writing_of(from: &mut Source<'_>) -> Writing {
     let writers = [Writers::Any, Writers::One][from.index(2)];
-    let (host, incarnation) = (HostId(from.u32()), Incarnation(from.edge()));
+    let (shard, incarnation) = (ShardId(from.u32()), Incarnation(from.edge()));
     let epoch = WriterEpoch(from.u32());
-    let writer = from.flag().then_some(OwnerRecord { host, incarnation });
+    let writer = from.flag().then_some(OwnerRecord { shard, incarnation });
     Writing { writers, epoch, writer }
 }
 
 fn records_of(input: &[u8]) {
     again(input, ClusterRecord::decode, ClusterRecord::encode);
-    again(input, HostRecord::decode, HostRecord::encode);
+    again(input, ShardRecord::decode, ShardRecord::encode);
     again(input, AliveRecord::decode, AliveRecord::encode);
     again(input, VolumeRecord::decode, VolumeRecord::encode);
     again(input, DeletedRecord::decode, DeletedRecord::encode);
@@ -157,7 +157,7 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
     };
     let component = |from: &mut Source<'_>| ComponentRecord {
         id: ComponentId(from.u64()),
-        host: HostId(from.u32()),
+        shard: ShardId(from.u32()),
         group: GroupId(from.u64()),
         state: [Active, Absent, Degraded, Resyncing][from.index(4)],
         seat: Seat(from.u32()),
@@ -166,10 +166,10 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
     };
     let removed = |from: &mut Source<'_>| RemovedComponent {
         id: ComponentId(from.u64()),
-        host: HostId(from.u32()),
+        shard: ShardId(from.u32()),
     };
     let owner = |from: &mut Source<'_>| OwnerRecord {
-        host: HostId(from.u32()),
+        shard: ShardId(from.u32()),
         incarnation: Incarnation(from.edge()),
     };
     let claim = |from: &mut Source<'_>| Claim {
@@ -197,11 +197,11 @@ fn keys_of(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     for prefix in ["", HOST_PREFIX, ALIVE_PREFIX, VOLUME_PREFIX, OBJECT_PREFIX, POLICY_PREFIX] {
         let key = format!("{prefix}{text}");
-        if let Some(host) = parse_host_key(&key) {
-            assert_eq!(host_key(host), key);
+        if let Some(shard) = parse_host_key(&key) {
+            assert_eq!(host_key(shard), key);
         }
-        if let Some(host) = parse_alive_key(&key) {
-            assert_eq!(alive_key(host), key);
+        if let Some(shard) = parse_alive_key(&key) {
+            assert_eq!(alive_key(shard), key);
         }
         if let Some(name) = parse_volume_key(&key) {
             assert_eq!(volume_key(name), key);

@@ -3,7 +3,7 @@
 
 use crate::base_types::{marked, request};
 use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, Seat, SectorRange, Session,
+    ComponentId, Incarnation, Instant, Lsn, Mark, ObjectId, Seat, SectorRange, Session, ShardId,
     Term, Version, VolumeId, WriterEpoch, crc32c,
 };
 use env::{Pool, Slice};
@@ -135,7 +135,7 @@ fn lsn(from: &mut Source<'_>) -> Lsn {
 }
 
 fn owner(from: &mut Source<'_>) -> OwnerId {
-    OwnerId { host: HostId(from.u32()), incarnation: Incarnation(from.edge()) }
+    OwnerId { shard: ShardId(from.u32()), incarnation: Incarnation(from.edge()) }
 }
 
 fn target(from: &mut Source<'_>) -> Target {
@@ -239,12 +239,12 @@ fn client_request(from: &mut Source<'_>) -> Request {
         }
         _ if (232..240).contains(&kind) => {
             let component = ComponentId(from.u64());
-            let host = HostId(from.u32());
+            let shard = ShardId(from.u32());
             let version = Version(from.edge());
-            let change = match (kind % 2, component.0, host.0) {
+            let change = match (kind % 2, component.0, shard.0) {
                 (0, _, 0) => MemberChange::Keep(component),
-                (0, ..) => MemberChange::Replace { old: component, to: host, members: version.0 },
-                (_, 0, _) => MemberChange::Add { to: HostId(host.0.max(1)), version },
+                (0, ..) => MemberChange::Replace { old: component, to: shard, members: version.0 },
+                (_, 0, _) => MemberChange::Add { to: ShardId(shard.0.max(1)), version },
                 (..) => MemberChange::TakeOut { component, version },
             };
             Request::Members { object, term, change }

@@ -15,8 +15,8 @@ use crate::config::HostConfig;
 use crate::storage::Storage;
 use base::{GroupId, Instant, Lsn, ObjectId, Set};
 use directory::{
-    Backup, DELETED_PREFIX, DeletedRecord, Directory, HOST_PREFIX, HostRecord, OBJECT_PREFIX,
-    ObjectRecord, VOLUME_PREFIX, VolumeRecord, host_key, volume_key,
+    Backup, DELETED_PREFIX, DeletedRecord, Directory, HOST_PREFIX, OBJECT_PREFIX, ObjectRecord,
+    ShardRecord, VOLUME_PREFIX, VolumeRecord, host_key, volume_key,
 };
 use diskgroup::{DiskGroup, Kept, KeptError};
 use env::Env;
@@ -263,7 +263,7 @@ fn check(backup: &Backup, here: &Set<ObjectId>) -> Result<(), NotKept> {
 
 fn content_of_view(view: &View) -> Content {
     let volumes = view.volumes().into_iter().map(|v| (volume_key(&v.name), v.encode()));
-    let hosts = view.hosts().into_iter().map(|host| (host_key(host.id), Vec::new()));
+    let hosts = view.shards().into_iter().map(|shard| (host_key(shard.id), Vec::new()));
     let mut content: Content = volumes.chain(hosts).collect();
     content.sort();
     content
@@ -276,7 +276,7 @@ fn content_of(backup: &Backup) -> Content {
             VolumeRecord::decode(value).ok().map(|v| (volume_key(&v.name), v.encode()))
         }
         () if key.starts_with(HOST_PREFIX) => {
-            HostRecord::decode(value).ok().map(|host| (host_key(host.id), Vec::new()))
+            ShardRecord::decode(value).ok().map(|shard| (host_key(shard.id), Vec::new()))
         }
         () => None,
     };

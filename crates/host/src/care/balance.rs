@@ -13,7 +13,7 @@ mod choice;
 use crate::cluster::room::{Rooms, Standing};
 use crate::cluster::view::View;
 use crate::storage::Storage;
-use base::{CHUNK_SIZE, ComponentId, HostId, Instant, Map, ObjectId};
+use base::{CHUNK_SIZE, ComponentId, Instant, Map, ObjectId, ShardId};
 pub use choice::BalanceOptions;
 use choice::{Fill, Movable, choose, least_difference, rank};
 use directory::{ComponentState, Directory, ObjectRecord};
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// See the module.
 pub(crate) struct Balance {
     pub(crate) env: Env,
-    pub(crate) me: HostId,
+    pub(crate) me: ShardId,
     pub(crate) directory: Directory,
     pub(crate) objects: Objects,
     pub(crate) storage: Storage,
@@ -57,7 +57,7 @@ struct State {
     /// The view's turn at which that was so.
     calm_at: Option<u64>,
     /// What was given to hosts since they told what they have free: that figure, and the bytes.
-    given: Map<HostId, (u64, u64)>,
+    given: Map<ShardId, (u64, u64)>,
 }
 
 impl Balance {
@@ -97,13 +97,13 @@ impl Balance {
             return;
         };
         let is_at_work =
-            new.state == ComponentState::Resyncing && self.view.alive(new.host).is_some();
+            new.state == ComponentState::Resyncing && self.view.alive(new.shard).is_some();
         let since = *moving.idle_since.get_or_insert(self.env.now());
         if is_at_work {
             moving.idle_since = None;
         } else if self.env.now().since(since) >= PATIENCE {
             let (object, old) = (moving.object, moving.old);
-            warn!(%object, %old, host = %new.host, "a move to fill hosts alike is called off");
+            warn!(%object, %old, host = %new.shard, "a move to fill hosts alike is called off");
             // If that fails too an operator sees the move, and can end it.
             let _ = self.objects.change_members(object, MemberChange::Keep(old)).await;
             state.moving = None;
@@ -163,7 +163,7 @@ impl Balance {
                 DeviceRole::Capacity(space) if device.out.is_none() => Some(space),
                 DeviceRole::Capacity(_) | DeviceRole::Cache { .. } => None,
             });
-        let none = Fill { host: self.me, used_bytes: 0, capacity_bytes: 0 };
+        let none = Fill { shard: self.me, used_bytes: 0, capacity_bytes: 0 };
         spaces.fold(none, |sum, space| Fill {
             used_bytes: sum.used_bytes.saturating_add(space.taken_bytes()),
             capacity_bytes: sum.capacity_bytes.saturating_add(space.chunk_bytes()),
@@ -172,13 +172,13 @@ impl Balance {
     }
 
     /// How full this host is, and the others that are up and not in maintenance.
-    fn fills(&self, given: &mut Map<HostId, (u64, u64)>) -> (Fill, Vec<Fill>) {
+    fn fills(&self, given: &mut Map<ShardId, (u64, u64)>) -> (Fill, Vec<Fill>) {
         let mine = self.own_fill();
         let maintenance = self.view.maintenance();
-        let others = self.view.hosts().into_iter().filter(|host| {
-            host.id != self.me && maintenance.mode(host.id).is_none() && !host.groups.is_empty()
+        let others = self.view.shards().into_iter().filter(|shard| {
+            shard.id != self.me && maintenance.mode(shard.id).is_none() && !shard.groups.is_empty()
         });
-        let fill = |host: directory::HostRecord| {
+        let fill = |host: directory::ShardRecord| {
             let free = self.view.alive(host.id)?.free_bytes;
             let capacity_bytes = host.capacity_bytes();
             let given = given.entry(host.id).or_insert((free, 0));
@@ -186,7 +186,7 @@ impl Balance {
                 *given = (free, 0); // it counts what it got
             }
             let used_bytes = capacity_bytes.saturating_sub(free).saturating_add(given.1);
-            Some(Fill { host: host.id, used_bytes, capacity_bytes })
+            Some(Fill { shard: host.id, used_bytes, capacity_bytes })
         };
         (mine, others.filter_map(fill).collect())
     }
@@ -205,23 +205,23 @@ impl Balance {
                     continue;
                 }
                 let stay = record.components.iter().filter(|one| one.id != component);
-                let stay: Vec<HostId> = stay.map(|one| one.host).collect();
+                let stay: Vec<ShardId> = stay.map(|one| one.shard).collect();
                 let set = rooms.set_of(record.id);
-                let near = |host| match rooms.standing((&stay, set), host) {
+                let near = |shard| match rooms.standing((&stay, set), shard) {
                     Standing::Able(there) => Some((there.closeness, there.columns)),
                     _ => None,
                 };
                 // This one does not count for the host that it would leave.
                 let here = near(self.me).unwrap_or((usize::MAX, 0));
                 let here = (here.0, here.1.saturating_sub(1));
-                let able = |host: &HostId| near(*host).is_some_and(|there| there <= here);
+                let able = |shard: &ShardId| near(*shard).is_some_and(|there| there <= here);
                 movable.push(Movable {
                     component,
                     object: info.object,
                     members: record.members(),
                     bytes: u64::from(info.held.max(info.reserve)) * CHUNK_SIZE,
-                    is_owners: record.owner.is_some_and(|owner| owner.host == self.me),
-                    takers: others.iter().map(|fill| fill.host).filter(able).collect(),
+                    is_owners: record.owner.is_some_and(|owner| owner.shard == self.me),
+                    takers: others.iter().map(|fill| fill.shard).filter(able).collect(),
                 });
             }
         }

@@ -8,7 +8,7 @@
 
 use crate::cluster::view::View;
 use crate::storage::Storage;
-use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE};
+use base::{ComponentId, Map, ObjectId, SECTOR_SIZE, ShardId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use diskgroup::DiskGroup;
 use env::Env;
@@ -46,7 +46,7 @@ fn shares(view: &View, group: &DiskGroup, wanted: &Map<ObjectId, u8>) -> Vec<(Co
     let share = |id: ComponentId| {
         let object = group.component(id)?.object;
         let percent = wanted.get(&object)?;
-        let is_up = |host| view.alive(host).is_some();
+        let is_up = |shard| view.alive(shard).is_some();
         Some((id, share(&view.object(object)?, id, *percent, is_up)?))
     };
     group.components().into_iter().filter_map(share).collect()
@@ -57,11 +57,11 @@ fn share(
     object: &ObjectRecord,
     id: ComponentId,
     percent: u8,
-    is_up: impl Fn(HostId) -> bool,
+    is_up: impl Fn(ShardId) -> bool,
 ) -> Option<u64> {
     let is_active = |one: &&ComponentRecord| one.state == ComponentState::Active;
     let read = object.components.iter().filter(is_active);
-    let read: Vec<_> = read.filter(|one| one.id == id || is_up(one.host)).collect();
+    let read: Vec<_> = read.filter(|one| one.id == id || is_up(one.shard)).collect();
     let is_read = read.iter().any(|one| one.id == id);
     let copies = u128::try_from(read.len()).ok().filter(|_| is_read)?;
     let bytes = u128::from(object.sectors) * u128::from(SECTOR_SIZE) * u128::from(percent) / 100;

@@ -94,11 +94,11 @@ impl Cleanup {
         if membership::is_cluster(&self.directory, self.cluster).await != Some(true) {
             return None;
         }
-        let host = self.directory.get(&directory::host_key(self.me.host)).await.ok()?;
+        let host = self.directory.get(&directory::host_key(self.me.shard)).await.ok()?;
         if host.is_none_or(|entry| entry.value != self.storage.record().encode()) {
             self.storage.publish(); // a directory that was lost and begun anew, or set back
         }
-        let deleted = tombstones.objects_for(self.me.host);
+        let deleted = tombstones.objects_for(self.me.shard);
         let components = self.storage.components();
         seen.since.retain(|id, _| components.contains_key(id));
         let mut held: Map<ComponentId, OrphanRecord> = Map::new();
@@ -127,7 +127,7 @@ impl Cleanup {
                 held.insert(component, self.record(&group, component, &info, why));
             }
         }
-        let who = (self.me.host, self.view.removed());
+        let who = (self.me.shard, self.view.removed());
         let is_early = self.view.mutations().settle_early();
         tombstones.settle(&self.directory, who, (&self.storage, &self.objects), is_early).await;
         let is_settled = is_answered && held == seen.held;
@@ -176,7 +176,7 @@ impl Cleanup {
             // it here.
             if why == Missing::Object {
                 let Ok(now) = Tombstones::read(&self.directory).await else { return false };
-                if now.objects_for(self.me.host).contains(&info.object) {
+                if now.objects_for(self.me.shard).contains(&info.object) {
                     base::hit(base::Probe::DeletedWhileLooking);
                     return false;
                 }
@@ -221,7 +221,7 @@ impl Cleanup {
             id,
             object: info.object,
             sectors: info.sectors,
-            host: self.me.host,
+            shard: self.me.shard,
             incarnation: self.me.incarnation,
             group: group.id(),
             missing,
@@ -252,7 +252,7 @@ impl Cleanup {
         let entries = self.directory.list(ORPHAN_PREFIX).await.ok()?.entries.into_iter();
         let told = entries.filter_map(|(key, entry)| {
             let record = OrphanRecord::decode(&entry.value).ok()?;
-            (record.host == self.me.host).then_some((key, record))
+            (record.shard == self.me.shard).then_some((key, record))
         });
         let mut told: Map<String, OrphanRecord> = told.collect();
         let mut changes = Vec::new();

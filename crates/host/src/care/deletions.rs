@@ -9,7 +9,7 @@
 use crate::care::tombstones::Tombstones;
 use crate::cluster::membership;
 use crate::cluster::view::View;
-use base::{HostId, ObjectId, Set};
+use base::{ObjectId, Set, ShardId};
 use directory::Directory;
 use env::{Env, Notify};
 use std::cell::RefCell;
@@ -48,7 +48,7 @@ impl Deletions {
         self,
         env: Env,
         directory: Directory,
-        (cluster, me): (u64, HostId),
+        (cluster, me): (u64, ShardId),
         view: View,
         decided: impl Fn(ObjectId, Fate),
     ) {
@@ -95,7 +95,7 @@ mod tests {
     use base::VolumeId;
     use directory::{DeletedRecord, Transaction, cluster_key, deleted_key};
 
-    const ME: HostId = HostId(1);
+    const ME: ShardId = ShardId(1);
 
     /// What was decided, in that order.
     type Decided = Rc<RefCell<Vec<(ObjectId, Fate)>>>;
@@ -115,10 +115,10 @@ mod tests {
         directory.transact(put).await.expect("it lands");
     }
 
-    async fn bury(directory: &Directory, objects: &[u64], host: HostId) {
+    async fn bury(directory: &Directory, objects: &[u64], shard: ShardId) {
         let id = VolumeId(objects[0]);
         let objects = objects.iter().copied().map(ObjectId).collect();
-        let record = DeletedRecord { id, name: "web".to_owned(), hosts: vec![host], objects };
+        let record = DeletedRecord { id, name: "web".to_owned(), shards: vec![shard], objects };
         let put = Transaction::new().put(deleted_key(id), record.encode());
         directory.transact(put).await.expect("it lands");
     }
@@ -129,7 +129,7 @@ mod tests {
         with_directory(|env, directory| async move {
             found(&directory).await;
             bury(&directory, &[5, 6], ME).await;
-            bury(&directory, &[7], HostId(2)).await;
+            bury(&directory, &[7], ShardId(2)).await;
             let bad = Transaction::new().put(deleted_key(VolumeId(8)), "?");
             directory.transact(bad).await.expect("it lands");
             let deletions = Deletions::default();

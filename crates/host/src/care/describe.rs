@@ -177,7 +177,7 @@ pub(crate) fn about_by_records(view: &View, id: ComponentId, object: ObjectId) -
 pub(crate) fn about(said: &Description) -> Option<About> {
     let component = |sibling: &Sibling| ComponentRecord {
         id: sibling.id,
-        host: sibling.host,
+        shard: sibling.shard,
         group: sibling.group,
         state: match sibling.worth {
             Worth::Active => ComponentState::Active,
@@ -209,7 +209,7 @@ pub(crate) fn about(said: &Description) -> Option<About> {
 fn sibling(component: &ComponentRecord) -> Sibling {
     Sibling {
         id: component.id,
-        host: component.host,
+        shard: component.shard,
         group: component.group,
         seat: component.seat,
         worth: match component.state {

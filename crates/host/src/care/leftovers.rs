@@ -16,7 +16,7 @@ use crate::care::trash::hosts_of;
 use crate::cluster::guard::guard_key;
 use crate::cluster::membership;
 use crate::cluster::view::View;
-use base::{HostId, Instant, Map, Set, VolumeId};
+use base::{Instant, Map, Set, ShardId, VolumeId};
 use directory::{
     DeletedRecord, Directory, DirectoryError, Entry, Expect, OBJECT_PREFIX, ObjectRecord,
     Transaction, VOLUME_PREFIX, VolumeRecord, deleted_key,
@@ -110,12 +110,12 @@ async fn name_hosts(
     let Some(entry) = directory.get(&key).await? else { return Ok(transaction) };
     let Ok(record) = DeletedRecord::decode(&entry.value) else { return Ok(transaction) };
     let objects = objects.filter_map(|entry| ObjectRecord::decode(&entry.value).ok());
-    let hosts: Set<HostId> = objects.flat_map(|object| hosts_of(&object)).collect();
-    if hosts.iter().all(|host| record.hosts.contains(host)) {
+    let shards: Set<ShardId> = objects.flat_map(|object| hosts_of(&object)).collect();
+    if shards.iter().all(|shard| record.shards.contains(shard)) {
         return Ok(transaction);
     }
-    let hosts = hosts.into_iter().chain(record.hosts.iter().copied()).collect::<Set<_>>();
-    let record = DeletedRecord { hosts: hosts.into_iter().collect(), ..record };
+    let shards = shards.into_iter().chain(record.shards.iter().copied()).collect::<Set<_>>();
+    let record = DeletedRecord { shards: shards.into_iter().collect(), ..record };
     Ok(transaction.expect(&key, Expect::Revision(entry.revision)).put(key, record.encode()))
 }
 
@@ -209,7 +209,7 @@ mod tests {
             let record = DeletedRecord {
                 id: VOLUME,
                 name: "v9".to_owned(),
-                hosts: vec![HostId(1), HostId(7)],
+                shards: vec![ShardId(1), ShardId(7)],
                 objects: (1..=200).map(ObjectId).collect(),
             };
             let put_all = Transaction::new().put(object_key(late.id), late.encode());
@@ -217,8 +217,8 @@ mod tests {
             assert_eq!(collect(&directory, CLUSTER, VOLUME).await, Ok(200));
             let entry = directory.get(&deleted_key(VOLUME)).await.expect("it answers");
             let now = DeletedRecord::decode(&entry.expect("it is there").value).expect("it is one");
-            let hosts = vec![HostId(1), HostId(4), HostId(7)];
-            assert_eq!(now, DeletedRecord { hosts, ..record });
+            let shards = vec![ShardId(1), ShardId(4), ShardId(7)];
+            assert_eq!(now, DeletedRecord { shards, ..record });
         });
     }
 

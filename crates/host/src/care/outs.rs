@@ -23,7 +23,7 @@
 
 use crate::cluster::view::View;
 use crate::storage::{AWAY_RETRY, Closed, GroupSlot, Past, Serving, SlotState, Storage, is_away};
-use base::{ComponentId, HostId, Instant, Map, ObjectId, Set, Version};
+use base::{ComponentId, Instant, Map, ObjectId, Set, ShardId, Version};
 use directory::{ComponentState, Directory, OBJECT_PREFIX, ObjectRecord};
 use diskgroup::{DevicePlace, DiskGroup, GroupError, GroupFailure, OutDevice, Tolerance};
 use env::{Env, Task, TaskSet};
@@ -66,7 +66,7 @@ struct Owning {
 #[derive(Clone)]
 pub(crate) struct Outs {
     env: Env,
-    me: HostId,
+    me: ShardId,
     directory: Directory,
     objects: Objects,
     view: View,
@@ -91,7 +91,7 @@ fn counts(state: ComponentState) -> bool {
 impl Outs {
     pub(crate) fn new(
         env: &Env,
-        me: HostId,
+        me: ShardId,
         directory: &Directory,
         objects: &Objects,
         view: &View,
@@ -260,9 +260,9 @@ impl Outs {
         let mut spared = Map::new();
         for record in records {
             let all = &record.components;
-            let is_elsewhere = all.iter().any(|c| c.host != me && counts(c.state));
+            let is_elsewhere = all.iter().any(|c| c.shard != me && counts(c.state));
             let is_unwritten = record.term.0 == 0 && is_elsewhere;
-            let own = all.iter().filter(|c| c.host == me && (is_unwritten || !counts(c.state)));
+            let own = all.iter().filter(|c| c.shard == me && (is_unwritten || !counts(c.state)));
             spared.extend(own.map(|c| (c.id, record.version)));
         }
         spared
@@ -312,7 +312,7 @@ impl Outs {
         is_used
             && record.components.iter().any(|component| {
                 counts(component.state)
-                    && component.host == self.me
+                    && component.shard == self.me
                     && self.storage.holding(component.id).is_none()
             })
     }
@@ -325,7 +325,7 @@ impl Outs {
         asked.retain(|id, _| ids.contains(id));
         for record in records {
             let is_owned = record.owner.is_some_and(|owner| {
-                let alive = self.view.alive(owner.host);
+                let alive = self.view.alive(owner.shard);
                 alive.is_some_and(|alive| alive.incarnation == owner.incarnation)
             });
             let last = asked.entry(record.id).or_insert(now);

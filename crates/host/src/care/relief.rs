@@ -19,7 +19,7 @@
 
 use crate::care::cleanup::{Cleanup, ComponentBook, is_empty};
 use crate::cluster::membership;
-use base::{CHUNK_SIZE, ComponentId, GroupId, HostId, Instant, Map, Set};
+use base::{CHUNK_SIZE, ComponentId, GroupId, Instant, Map, Set, ShardId};
 use directory::{Expect, Missing, OrphanRecord, Transaction, orphan_key};
 use diskgroup::{ComponentInfo, Description};
 use object::{FREE_CHUNKS_RESERVE, Vouched};
@@ -170,7 +170,7 @@ impl Cleanup {
         if OrphanRecord::decode(&told.value).ok().as_ref() != Some(&record) {
             return Err(Kept::Unsettled);
         }
-        let host = self.standing_for(component, &info, &about).await?;
+        let shard = self.standing_for(component, &info, &about).await?;
         // Nothing was written to it meanwhile.
         let now = self.orphan(component)?.0;
         if (now.meta, now.durable) != (info.meta, info.durable) {
@@ -194,7 +194,7 @@ impl Cleanup {
         base::hit(base::Probe::OrphanGivenUp);
         warn!(
             volume = about.name, %component, object = %info.object, group = %group.id(),
-            bytes = u64::from(info.held) * CHUNK_SIZE, kept_by = host.0,
+            bytes = u64::from(info.held) * CHUNK_SIZE, kept_by = shard.0,
             "its device was full and no record accounts for it: given up"
         );
         Ok(())
@@ -220,22 +220,23 @@ impl Cleanup {
         component: ComponentId,
         info: &ComponentInfo,
         about: &Description,
-    ) -> Result<HostId, Kept> {
+    ) -> Result<ShardId, Kept> {
         let meta = info.meta;
         let holding = Holding {
             object: info.object,
             component,
             sectors: info.sectors,
             term: meta.term,
-            owner: OwnerId { host: meta.owner_host, incarnation: meta.owner_incarnation },
+            owner: OwnerId { shard: meta.owner_shard, incarnation: meta.owner_incarnation },
             version: meta.version.max(about.version),
             durable: info.durable,
         };
         // One that is known to be down is not waited for.
-        let hosts = about.siblings.iter().map(|sibling| sibling.host);
-        let hosts: Set<HostId> = hosts.filter(|host| self.view.alive(*host).is_some()).collect();
-        match self.objects.vouched(hosts.into_iter().collect(), holding).await {
-            Vouched::By(host) => Ok(host),
+        let hosts = about.siblings.iter().map(|sibling| sibling.shard);
+        let shards: Set<ShardId> =
+            hosts.filter(|shard| self.view.alive(*shard).is_some()).collect();
+        match self.objects.vouched(shards.into_iter().collect(), holding).await {
+            Vouched::By(shard) => Ok(shard),
             Vouched::Busy => Err(Kept::Busy),
             Vouched::ByNobody => {
                 info!(

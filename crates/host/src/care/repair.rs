@@ -23,8 +23,8 @@ mod tests;
 use crate::cluster::room::Rooms;
 use crate::cluster::view::View;
 use crate::storage::Storage;
-use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Set};
-use directory::{ComponentState, Directory, HostRecord, ObjectRecord, OwnerRecord};
+use base::{ComponentId, Incarnation, Instant, Map, ObjectId, Set, ShardId};
+use directory::{ComponentState, Directory, ObjectRecord, OwnerRecord, ShardRecord};
 use diskgroup::DiskGroup;
 use env::Env;
 pub(crate) use leaving::{has_place, is_to_leave, is_too_close, left_without};
@@ -52,7 +52,7 @@ pub(crate) struct Repairs(Rc<RepairsInner>);
 
 struct RepairsInner {
     env: Env,
-    me: HostId,
+    me: ShardId,
     directory: Directory,
     objects: Objects,
     storage: Storage,
@@ -78,7 +78,7 @@ struct RepairState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Repaired {
     /// The objects of which a copy is made again, each with the host that it is made on.
-    pub(crate) begun: Vec<(ObjectId, HostId)>,
+    pub(crate) begun: Vec<(ObjectId, ShardId)>,
     /// Why others are not, by object.
     pub(crate) refused: Vec<(ObjectId, String)>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Repaired {
 impl Repairs {
     pub(crate) fn new(
         env: &Env,
-        me: HostId,
+        me: ShardId,
         directory: &Directory,
         objects: &Objects,
         (storage, view): (&Storage, &View),
@@ -145,13 +145,13 @@ impl Repairs {
 impl RepairsInner {
     /// What is so now, and the objects of which a component is away or was taken out: mostly few.
     fn facts(&self) -> (Facts, Vec<ObjectRecord>) {
-        let hosts = self.view.hosts();
-        let run = |host: HostId| Some((host, self.view.alive(host)?.incarnation));
-        let alive: Map<HostId, Incarnation> =
-            hosts.iter().filter_map(|host| run(host.id)).collect();
-        let machines: Set<&str> = hosts.iter().map(HostRecord::machine).collect();
-        let is_up = |host: &&HostRecord| alive.contains_key(&host.id);
-        let up: Set<&str> = hosts.iter().filter(is_up).map(HostRecord::machine).collect();
+        let shards = self.view.shards();
+        let run = |shard: ShardId| Some((shard, self.view.alive(shard)?.incarnation));
+        let alive: Map<ShardId, Incarnation> =
+            shards.iter().filter_map(|shard| run(shard.id)).collect();
+        let machines: Set<&str> = shards.iter().map(ShardRecord::machine).collect();
+        let is_up = |shard: &&ShardRecord| alive.contains_key(&shard.id);
+        let up: Set<&str> = shards.iter().filter(is_up).map(ShardRecord::machine).collect();
         let (machines, machines_missing) = (machines.len(), machines.difference(&up).count());
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
@@ -195,7 +195,7 @@ impl RepairsInner {
     /// Brings what is remembered up to date. Returns the steps to take, the objects that lack an
     /// owner, and the host that carries the steps out. `None`: the directory is away, and nobody
     /// knows.
-    fn look(&self) -> Option<(Vec<RepairStep>, Vec<ObjectId>, Option<HostId>)> {
+    fn look(&self) -> Option<(Vec<RepairStep>, Vec<ObjectId>, Option<ShardId>)> {
         if !self.directory.is_connected() || !self.view.is_complete() {
             return None;
         }
@@ -258,7 +258,7 @@ impl RepairsInner {
 
     /// Whether the run of a host that owns something is the one that is up.
     fn is_up(&self, owner: OwnerRecord) -> bool {
-        self.view.alive(owner.host).is_some_and(|alive| alive.incarnation == owner.incarnation)
+        self.view.alive(owner.shard).is_some_and(|alive| alive.incarnation == owner.incarnation)
     }
 
     /// Objects that nobody uses get an owner, which goes on with what is to be done.
@@ -297,9 +297,9 @@ impl RepairsInner {
                     info!(%object, %old, "a copy is back, or its replacement is not to be had");
                     state.begun.remove(&old);
                 }
-                (Ok(()), MemberChange::Add { to: host, .. }) => {
-                    info!(%object, %host, "the object gets one more copy");
-                    repaired.begun.push((object, host));
+                (Ok(()), MemberChange::Add { to: shard, .. }) => {
+                    info!(%object, %shard, "the object gets one more copy");
+                    repaired.begun.push((object, shard));
                 }
                 (Ok(()), MemberChange::TakeOut { component: old, .. }) => {
                     info!(%object, %old, "the object has one copy less");

@@ -7,7 +7,7 @@
 //! nothing of the volume any more; until then nobody can make the volume again (`adopt`).
 
 use crate::storage::{SlotState, Storage};
-use base::{HostId, ObjectId, Set, VolumeId};
+use base::{ObjectId, Set, ShardId, VolumeId};
 use directory::{DELETED_PREFIX, DeletedRecord, Directory, DirectoryError, Expect, Transaction};
 use object::Objects;
 use tracing::{info, warn};
@@ -31,8 +31,8 @@ impl Tombstones {
     }
 
     /// The objects that `host` is to delete.
-    pub(crate) fn objects_for(&self, host: HostId) -> Set<ObjectId> {
-        let mine = self.0.iter().filter(|(_, _, record)| record.hosts.contains(&host));
+    pub(crate) fn objects_for(&self, shard: ShardId) -> Set<ObjectId> {
+        let mine = self.0.iter().filter(|(_, _, record)| record.shards.contains(&shard));
         mine.flat_map(|(_, _, record)| record.objects.iter().copied()).collect()
     }
 
@@ -48,7 +48,7 @@ impl Tombstones {
     pub(crate) async fn settle(
         &self,
         directory: &Directory,
-        (me, removed): (HostId, Set<HostId>),
+        (me, removed): (ShardId, Set<ShardId>),
         (storage, objects): (&Storage, &Objects),
         is_early: bool,
     ) {
@@ -60,15 +60,17 @@ impl Tombstones {
         for (key, revision, record) in &self.0 {
             let has = |object: &ObjectId| held.contains(object) || objects.has_record(*object);
             let is_done = is_early || is_whole && !record.objects.iter().any(has);
-            let is_left = |host: &HostId| !(*host == me && is_done || removed.contains(host));
-            let hosts: Vec<_> = record.hosts.iter().copied().filter(is_left).collect();
-            if hosts.len() == record.hosts.len() {
+            let is_left = |shard: &ShardId| !(*shard == me && is_done || removed.contains(shard));
+            let hosts: Vec<_> = record.shards.iter().copied().filter(is_left).collect();
+            if hosts.len() == record.shards.len() {
                 continue;
             }
             let transaction = Transaction::new().expect(key, Expect::Revision(*revision));
             let transaction = match hosts.is_empty() {
                 true => transaction.delete(key),
-                false => transaction.put(key, DeletedRecord { hosts, ..record.clone() }.encode()),
+                false => {
+                    transaction.put(key, DeletedRecord { shards: hosts, ..record.clone() }.encode())
+                }
             };
             // Lost to another host: the next round tries again.
             if directory.transact(transaction).await.is_ok_and(|done| done.succeeded) {

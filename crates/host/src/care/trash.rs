@@ -10,7 +10,7 @@
 use crate::cluster::membership;
 use crate::cluster::view::View;
 use crate::storage::Storage;
-use base::{HostId, ObjectId, Set};
+use base::{ObjectId, Set, ShardId};
 use directory::{
     DeletedRecord, Directory, DirectoryError, Expect, ObjectRecord, Transaction, VolumeRecord,
     deleted_key, object_key, volume_key,
@@ -32,7 +32,7 @@ pub(crate) struct Trash {
     pub(crate) env: Env,
     pub(crate) directory: Directory,
     pub(crate) cluster: u64,
-    pub(crate) me: HostId,
+    pub(crate) me: ShardId,
     pub(crate) view: View,
     pub(crate) storage: Storage,
     /// How long a deleted volume can be brought back.
@@ -218,19 +218,19 @@ fn tombstone(
     volume: &VolumeRecord,
     known: Option<Vec<ObjectRecord>>,
 ) -> Option<DeletedRecord> {
-    let hosts: Set<HostId> = match known {
-        None => view.hosts().iter().map(|host| host.id).collect(),
+    let shards: Set<ShardId> = match known {
+        None => view.shards().iter().map(|shard| shard.id).collect(),
         Some(known) => known.iter().flat_map(hosts_of).collect(),
     };
     let (id, name, objects) = (volume.id, volume.name.clone(), volume.objects.clone());
-    let hosts: Vec<HostId> = hosts.into_iter().collect();
-    (!hosts.is_empty()).then_some(DeletedRecord { id, name, hosts, objects })
+    let shards: Vec<ShardId> = shards.into_iter().collect();
+    (!shards.is_empty()).then_some(DeletedRecord { id, name, shards, objects })
 }
 
 /// Hosts that have a component of the object, or are to delete one.
-pub(crate) fn hosts_of(object: &ObjectRecord) -> Vec<HostId> {
-    let removed = object.removed.iter().map(|removed| removed.host);
-    object.components.iter().map(|component| component.host).chain(removed).collect()
+pub(crate) fn hosts_of(object: &ObjectRecord) -> Vec<ShardId> {
+    let removed = object.removed.iter().map(|removed| removed.shard);
+    object.components.iter().map(|component| component.shard).chain(removed).collect()
 }
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
     use crate::simulated::{self, component, object, with_directory};
     use base::VolumeId;
     use directory::{
-        ComponentRecord, ComponentState, Entry, HostRecord, OBJECT_SECTORS_MAX, Trashed, host_key,
+        ComponentRecord, ComponentState, Entry, OBJECT_SECTORS_MAX, ShardRecord, Trashed, host_key,
         trash_name,
     };
 
@@ -266,7 +266,7 @@ mod tests {
     async fn named(directory: &Directory) -> Option<Vec<u32>> {
         let entry = get(directory, &deleted_key(VOLUME)).await?;
         let record = DeletedRecord::decode(&entry.value).expect("it can be read");
-        Some(record.hosts.iter().map(|host| host.0).collect())
+        Some(record.shards.iter().map(|shard| shard.0).collect())
     }
 
     /// Writes the records of a deleted volume, and reads what deletes it for good, `at_once`
@@ -343,8 +343,8 @@ mod tests {
     fn any_host_may_have_something_of_an_object_without_a_record() {
         let volume = trashed(&[object(1, VOLUME, vec![copy_on(1)])]);
         let view = View::default();
-        let there = HostRecord {
-            id: HostId(3),
+        let there = ShardRecord {
+            id: ShardId(3),
             name: "c".to_owned(),
             peer_address: "tcp:10.0.0.3:7070".to_owned(),
             nbd_uri: String::new(),
@@ -354,6 +354,6 @@ mod tests {
         let entry = Entry { value: there.encode(), revision: 1 };
         view.reset(&[(host_key(there.id), entry)]);
         let record = tombstone(&view, &volume, None).expect("host 3 is named");
-        assert_eq!(record.hosts, vec![HostId(3)]);
+        assert_eq!(record.shards, vec![ShardId(3)]);
     }
 }

@@ -122,7 +122,7 @@ impl WriterCare {
         self.exports.let_write(self.me);
         let settled = std::mem::take(&mut known.settled);
         let named = std::mem::take(&mut known.named);
-        let does_rest = self.view.first_alive() == Some(self.me.host);
+        let does_rest = self.view.first_alive() == Some(self.me.shard);
         let mut all = Vec::new();
         self.view.for_each_volume(|volume| {
             let epoch = volume.writing.epoch;
@@ -185,7 +185,7 @@ impl WriterCare {
     /// Whether this run of a host goes on, as far as is known here. It may be wrong either way: who
     /// may write is decided by epochs.
     fn runs(&self, run: OwnerRecord) -> bool {
-        self.view.alive(run.host).is_some_and(|alive| alive.incarnation == run.incarnation)
+        self.view.alive(run.shard).is_some_and(|alive| alive.incarnation == run.incarnation)
     }
 
     /// The objects that this host sees to. One host does that for those that nobody owns: the

@@ -7,7 +7,7 @@
 //! was read before it, and every round reads the key back.
 
 use crate::cluster::membership;
-use base::{HostId, Incarnation, Instant};
+use base::{Incarnation, Instant, ShardId};
 use directory::{
     AliveRecord, Directory, DirectoryError, Entry, Expect, LeaseId, Level, Transaction,
 };
@@ -49,7 +49,7 @@ struct Held {
 struct Alive<R, A> {
     env: Env,
     directory: Directory,
-    me: HostId,
+    me: ShardId,
     incarnation: Incarnation,
     level: Level,
     room: R,
@@ -60,7 +60,7 @@ struct Alive<R, A> {
 pub(crate) async fn stay_alive(
     env: Env,
     directory: Directory,
-    (me, incarnation, level): (HostId, Incarnation, Level),
+    (me, incarnation, level): (ShardId, Incarnation, Level),
     room: impl Fn() -> Room,
     announce: impl Fn(LeaseId),
 ) {
@@ -145,7 +145,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    const ME: HostId = HostId(3);
+    const ME: ShardId = ShardId(3);
     const ROOM: Room = Room { free_bytes: 1600, capacity_bytes: 1600 };
 
     fn alive(incarnation: u64, free_bytes: u64) -> AliveRecord {

@@ -7,7 +7,7 @@
 
 use crate::cluster::guard::GUARD_PREFIX;
 use crate::cluster::membership::{INCARNATION_PREFIX, incarnation_key, raise_runs};
-use base::{HostId, Map, VolumeId, WriterEpoch};
+use base::{Map, ShardId, VolumeId, WriterEpoch};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
     DirectoryError, Entry, Expect, Level, OBJECT_PREFIX, ORPHAN_PREFIX, ObjectRecord, PREFIX,
@@ -266,7 +266,7 @@ async fn count_runs_on(env: &Env, directory: &Directory) -> Result<(), RestoreEr
     // Nobody knows how often hosts were started; not once a minute since 2026.
     let minutes = (env.wall().0 / 60_000_000_000).saturating_sub(EPOCH_MINUTES);
     let run = minutes.clamp(INCARNATION_LEAP, INCARNATION_END / 2);
-    let runs = (1..=HOSTS_MAX).map(|host| (incarnation_key(HostId(host)), run));
+    let runs = (1..=HOSTS_MAX).map(|host| (incarnation_key(ShardId(host)), run));
     Ok(raise_runs(directory, &runs.collect()).await?)
 }
 

@@ -2,7 +2,7 @@
 //! Whether anything would be lost with a host's disks.
 
 use crate::cluster::register::RegisterError;
-use base::{HostId, Set, Term};
+use base::{Set, ShardId, Term};
 use directory::{
     ALIVE_PREFIX, ComponentState, Directory, DirectoryError, OBJECT_PREFIX, ObjectRecord,
     VOLUME_PREFIX, VolumeRecord, alive_key,
@@ -21,7 +21,7 @@ const WAIT: Duration = Duration::from_secs(5);
 pub async fn only_copies(
     env: &Env,
     directory: Address,
-    host: HostId,
+    shard: ShardId,
 ) -> Result<Vec<String>, RegisterError> {
     let directory = Directory::connect(env, directory);
     let list = async |prefix: &'static str| {
@@ -36,11 +36,11 @@ pub async fn only_copies(
         let record = record.map_err(|_| RegisterError::Malformed(key.clone()))?;
         let is_elsewhere = record.components.iter().any(|c| {
             c.state == ComponentState::Active
-                && c.host != host
-                && alive.contains(&alive_key(c.host))
+                && c.shard != shard
+                && alive.contains(&alive_key(c.shard))
         });
         // What nobody ever owned was never written.
-        let is_here = record.components.iter().any(|c| c.host == host) && record.term > Term(0);
+        let is_here = record.components.iter().any(|c| c.shard == shard) && record.term > Term(0);
         if is_here && !is_elsewhere {
             alone.insert(record.id);
         }

@@ -3,9 +3,9 @@
 
 use crate::config::HostConfig;
 use crate::start_error::StartError;
-use base::{HostId, Incarnation, Map};
+use base::{Incarnation, Map, ShardId};
 use directory::{
-    ClusterKind, ClusterRecord, Directory, DirectoryError, Entry, Expect, HostRecord, Level,
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Entry, Expect, Level, ShardRecord,
     Transaction,
 };
 use env::Env;
@@ -25,8 +25,8 @@ pub(crate) const INCARNATION_PREFIX: &str = "/gabion/incarnations/";
 
 /// Where the number of a host's last run stands.
 #[must_use]
-pub fn incarnation_key(host: HostId) -> String {
-    format!("{INCARNATION_PREFIX}{host}")
+pub fn incarnation_key(shard: ShardId) -> String {
+    format!("{INCARNATION_PREFIX}{shard}")
 }
 
 /// The cluster that a host takes part in.
@@ -101,7 +101,7 @@ pub(crate) async fn next_incarnation(
     env: &Env,
     directory: &Directory,
     cluster: OwnCluster,
-    me: HostId,
+    me: ShardId,
     seen: Incarnation,
 ) -> Result<Incarnation, StartError> {
     let key = incarnation_key(me);
@@ -179,7 +179,7 @@ pub(crate) async fn raise_runs(
 pub(crate) async fn publish(
     env: &Env,
     directory: &Directory,
-    record: &HostRecord,
+    record: &ShardRecord,
 ) -> Result<(), StartError> {
     loop {
         match publish_once(directory, record).await {
@@ -197,7 +197,7 @@ pub(crate) async fn publish(
 }
 
 /// Whether the record says so now; an earlier put of it may have come between, or a removal.
-async fn publish_once(directory: &Directory, record: &HostRecord) -> Result<bool, DirectoryError> {
+async fn publish_once(directory: &Directory, record: &ShardRecord) -> Result<bool, DirectoryError> {
     let (key, value) = (directory::host_key(record.id), record.encode());
     let entry = directory.get(&key).await?;
     if entry.as_ref().is_some_and(|entry| entry.value == value) {
@@ -221,7 +221,7 @@ mod tests {
 
     const CLUSTER: OwnCluster =
         OwnCluster { cluster: 7, kind: ClusterKind::AllFlash, level: Level::NEWEST };
-    const ME: HostId = HostId(5);
+    const ME: ShardId = ShardId(5);
 
     fn found(level: Level) -> ClusterRecord {
         ClusterRecord { id: 7, name: "storm".to_owned(), kind: CLUSTER.kind, level }
@@ -299,7 +299,7 @@ mod tests {
     /// The put of an earlier run is under way while the next run writes its own.
     #[test]
     fn a_record_that_lands_late_does_not_take_the_place_of_a_newer_one() {
-        let record = |group| HostRecord {
+        let record = |group| ShardRecord {
             id: ME,
             name: "a".to_owned(),
             peer_address: "tcp:10.0.0.1:7070".to_owned(),
@@ -318,7 +318,7 @@ mod tests {
             let now = async move |env: Env, directory: Directory| {
                 let there = async || {
                     let there = directory.get(&directory::host_key(ME)).await.expect("an answer");
-                    there.map(|there| HostRecord::decode(&there.value).expect("a record"))
+                    there.map(|there| ShardRecord::decode(&there.value).expect("a record"))
                 };
                 while there().await.is_none() {
                     env.sleep(Duration::from_millis(1)).await;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Entering a cluster of several machines: a new cluster's record, a new host's number.
 
-use base::HostId;
+use base::ShardId;
 use directory::{
-    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Level, Transaction,
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, Level, ShardRecord, Transaction,
 };
 use env::{Address, Env};
 use thiserror::Error;
@@ -54,7 +54,7 @@ pub async fn cluster_kind(
 pub struct NewMember {
     /// Its name; nobody else's in the cluster.
     pub name: String,
-    /// The machine that it shares with others; see [`HostRecord::machine`].
+    /// The machine that it shares with others; see [`ShardRecord::machine`].
     pub machine: Option<String>,
     /// Where its peer port is.
     pub peer_address: String,
@@ -132,13 +132,13 @@ async fn attempt(
     };
     let mut last = 0;
     for (key, entry) in directory.list(directory::HOST_PREFIX).await?.entries {
-        let Ok(host) = HostRecord::decode(&entry.value) else {
+        let Ok(shard) = ShardRecord::decode(&entry.value) else {
             return Err(RegisterError::Malformed(key));
         };
-        if let Some(name) = members.iter().find_map(|member| name_taken(member, &host)) {
+        if let Some(name) = members.iter().find_map(|member| name_taken(member, &shard)) {
             return Err(RegisterError::NameTaken(name.to_owned()));
         }
-        last = last.max(host.id.0);
+        last = last.max(shard.id.0);
     }
     for (key, _) in directory.list(directory::REMOVED_PREFIX).await?.entries {
         let Some(id) = directory::parse_removed_key(&key) else {
@@ -148,8 +148,8 @@ async fn attempt(
     }
     let first = last + 1;
     for (number, member) in (first..).zip(members) {
-        let record = HostRecord {
-            id: HostId(number),
+        let record = ShardRecord {
+            id: ShardId(number),
             name: member.name.clone(),
             peer_address: member.peer_address.clone(),
             nbd_uri: String::new(),
@@ -170,11 +170,11 @@ fn new_cluster(id: u64, kind: ClusterKind) -> ClusterRecord {
 }
 
 /// The name of a new member that means something else already.
-fn name_taken<'a>(new: &'a NewMember, host: &HostRecord) -> Option<&'a str> {
-    let is_taken = |name: &str| host.name == name || host.machine() == name;
+fn name_taken<'a>(new: &'a NewMember, shard: &ShardRecord) -> Option<&'a str> {
+    let is_taken = |name: &str| shard.name == name || shard.machine() == name;
     let machine = new.machine.as_deref();
     // Another shard of the same machine may come later.
-    let machine = machine.filter(|machine| host.machine.as_deref() != Some(machine));
+    let machine = machine.filter(|machine| shard.machine.as_deref() != Some(machine));
     [Some(new.name.as_str()), machine].into_iter().flatten().find(|name| is_taken(name))
 }
 
@@ -182,7 +182,7 @@ fn name_taken<'a>(new: &'a NewMember, host: &HostRecord) -> Option<&'a str> {
 mod tests {
     use super::*;
     use crate::simulated::{address, with_directory};
-    use directory::RemovedHostRecord;
+    use directory::RemovedShardRecord;
 
     fn member(name: &str, machine: Option<&str>) -> NewMember {
         let peer_address = "tcp:10.0.0.1:7070".to_owned();
@@ -205,7 +205,7 @@ mod tests {
                 let error = enter(&[("z", None), wrong], None).await.expect_err("it is taken");
                 assert!(error.contains("already: choose another"), "{error}");
             }
-            let key = directory::host_key(HostId(4));
+            let key = directory::host_key(ShardId(4));
             assert_eq!(directory.get(&key).await.expect("it answers"), None, "all or none");
             assert_eq!(enter(&[("a.3", Some("a"))], None).await, Ok(4), "one more of a host");
         });
@@ -220,8 +220,8 @@ mod tests {
             };
             assert_eq!(enter("a", Some(ClusterKind::AllFlash)).await, 1);
             assert_eq!(enter("b", None).await, 2);
-            let id = HostId(2);
-            let record = RemovedHostRecord { id, name: "b".to_owned() };
+            let id = ShardId(2);
+            let record = RemovedShardRecord { id, name: "b".to_owned() };
             let gone = Transaction::new().put(directory::removed_key(id), record.encode());
             directory.transact(gone.delete(directory::host_key(id))).await.expect("it lands");
             assert_eq!(enter("b", None).await, 3, "the name may be used again");

@@ -2,7 +2,7 @@
 //! Which hosts have room for one more component.
 
 use super::view::View;
-use base::{ComponentId, HostId, Map, ObjectId};
+use base::{ComponentId, Map, ObjectId, ShardId};
 use directory::ObjectRecord;
 use placement::{Candidate, HostDomains};
 use std::cmp::Reverse;
@@ -10,17 +10,17 @@ use std::cmp::Reverse;
 /// The groups of live hosts that are not in maintenance. What a host has free it tells from time to
 /// time; what is placed on it is known at once, so that volumes made in a row spread.
 pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
-    let hosts = view.hosts();
+    let shards = view.shards();
     let placed = view.placed_bytes();
     let maintenance = view.maintenance();
-    let open = hosts.iter().filter(|host| maintenance.mode(host.id).is_none());
-    let live = open.filter_map(|host| Some((host, view.alive(host.id)?)));
-    live.flat_map(|(host, alive)| {
-        let share = host.groups.len().max(1) as u64;
-        let used = host.capacity_bytes().saturating_sub(alive.free_bytes);
-        let placed = placed.get(&host.id).copied().unwrap_or(0);
-        host.groups.iter().map(move |group| Candidate {
-            host: host.id,
+    let open = shards.iter().filter(|shard| maintenance.mode(shard.id).is_none());
+    let live = open.filter_map(|shard| Some((shard, view.alive(shard.id)?)));
+    live.flat_map(|(shard, alive)| {
+        let share = shard.groups.len().max(1) as u64;
+        let used = shard.capacity_bytes().saturating_sub(alive.free_bytes);
+        let placed = placed.get(&shard.id).copied().unwrap_or(0);
+        shard.groups.iter().map(move |group| Candidate {
+            shard: shard.id,
             group: group.id,
             free_bytes: alive.free_bytes / share,
             growth_bytes: placed.saturating_sub(used) / share,
@@ -34,7 +34,7 @@ pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
 /// maintenance are not among them.
 #[derive(Clone, Default)]
 pub(crate) struct Rooms {
-    free: Map<HostId, u64>,
+    free: Map<ShardId, u64>,
     domains: HostDomains,
     stripes: Stripes,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Rooms {
 struct Stripes {
     sets: Map<ObjectId, usize>,
     /// Components of each set by host.
-    taken: Vec<Map<HostId, u32>>,
+    taken: Vec<Map<ShardId, u32>>,
 }
 
 impl Stripes {
@@ -61,22 +61,22 @@ impl Stripes {
     }
 
     fn add(&mut self, set: &[ObjectRecord]) {
-        let mut taken: Map<HostId, u32> = Map::new();
+        let mut taken: Map<ShardId, u32> = Map::new();
         for component in set.iter().flat_map(|object| &object.components) {
-            *taken.entry(component.host).or_default() += 1;
+            *taken.entry(component.shard).or_default() += 1;
         }
         self.sets.extend(set.iter().map(|object| (object.id, self.taken.len())));
         self.taken.push(taken);
     }
 
-    fn count(&self, set: Option<usize>, host: HostId) -> u32 {
+    fn count(&self, set: Option<usize>, shard: ShardId) -> u32 {
         let taken = set.and_then(|set| self.taken.get(set));
-        taken.and_then(|taken| taken.get(&host)).copied().unwrap_or(0)
+        taken.and_then(|taken| taken.get(&shard)).copied().unwrap_or(0)
     }
 
-    fn take(&mut self, set: Option<usize>, host: HostId) {
+    fn take(&mut self, set: Option<usize>, shard: ShardId) {
         if let Some(taken) = set.and_then(|set| self.taken.get_mut(set)) {
-            *taken.entry(host).or_default() += 1;
+            *taken.entry(shard).or_default() += 1;
         }
     }
 }
@@ -98,7 +98,7 @@ pub(crate) enum Standing {
     /// It is down, in maintenance, or without a disk group.
     OutOfReach,
     /// This host has one, and counts as the same.
-    Shares(HostId),
+    Shares(ShardId),
     /// It could take one.
     Able(Preference),
 }
@@ -113,15 +113,15 @@ pub(crate) struct Preference {
     /// Bytes that the host may still be given.
     pub(crate) room: Reverse<u64>,
     /// The lowest number where two have the same room.
-    host: HostId,
+    shard: ShardId,
 }
 
 impl Rooms {
     pub(crate) fn of(view: &View) -> Self {
-        let mut free: Map<HostId, u64> = Map::new();
+        let mut free: Map<ShardId, u64> = Map::new();
         for group in candidates(view) {
             let bytes = group.free_bytes.saturating_sub(group.growth_bytes);
-            let sum = free.entry(group.host).or_default();
+            let sum = free.entry(group.shard).or_default();
             *sum = sum.saturating_add(bytes);
         }
         Self { free, domains: view.host_domains(), stripes: Stripes::of(view) }
@@ -129,7 +129,7 @@ impl Rooms {
 
     /// Those of chosen hosts.
     #[cfg(test)]
-    pub(crate) fn with(free: impl Iterator<Item = (HostId, u64)>, domains: HostDomains) -> Self {
+    pub(crate) fn with(free: impl Iterator<Item = (ShardId, u64)>, domains: HostDomains) -> Self {
         Self { free: free.collect(), domains, stripes: Stripes::default() }
     }
 
@@ -150,27 +150,27 @@ impl Rooms {
         &mut self,
         object: &ObjectRecord,
         leaving: Option<ComponentId>,
-        targets: Option<&[HostId]>,
-    ) -> Result<HostId, NoPlace> {
+        targets: Option<&[ShardId]>,
+    ) -> Result<ShardId, NoPlace> {
         let (free, set) = (&self.free, self.set_of(object.id));
-        let has_one = |host: HostId| object.components.iter().any(|one| one.host == host);
+        let has_one = |shard: ShardId| object.components.iter().any(|one| one.shard == shard);
         let stay = object.components.iter().filter(|one| Some(one.id) != leaving);
-        let stay: Vec<HostId> = stay.map(|one| one.host).collect();
-        let hosts = free.iter().map(|(host, room)| (*host, *room));
-        let room = |host: &HostId| (*host, free.get(host).copied().unwrap_or(0));
+        let stay: Vec<ShardId> = stay.map(|one| one.shard).collect();
+        let hosts = free.iter().map(|(shard, room)| (*shard, *room));
+        let room = |shard: &ShardId| (*shard, free.get(shard).copied().unwrap_or(0));
         let asked = targets.unwrap_or_default().iter().map(room);
         let able = hosts.filter(|_| targets.is_none()).chain(asked);
-        let able: Vec<_> = able.filter(|(host, _)| !has_one(*host)).collect();
-        let apart = able.iter().filter(|(host, _)| self.shares(&stay, *host).is_none());
-        let worth = apart.map(|(host, room)| self.preference((&stay, set), *host, *room));
-        let Some(Preference { host, room: Reverse(room), .. }) = worth.min() else {
+        let able: Vec<_> = able.filter(|(shard, _)| !has_one(*shard)).collect();
+        let apart = able.iter().filter(|(shard, _)| self.shares(&stay, *shard).is_none());
+        let worth = apart.map(|(shard, room)| self.preference((&stay, set), *shard, *room));
+        let Some(Preference { shard, room: Reverse(room), .. }) = worth.min() else {
             return Err(if able.is_empty() { NoPlace::NoHost } else { NoPlace::DomainsTaken });
         };
-        self.stripes.take(set, host);
-        if let Some(left) = self.free.get_mut(&host) {
+        self.stripes.take(set, shard);
+        if let Some(left) = self.free.get_mut(&shard) {
             *left = room.saturating_sub(object.sectors.saturating_mul(base::SECTOR_SIZE));
         }
-        Ok(host)
+        Ok(shard)
     }
 
     /// Bytes that all hosts may still be given together.
@@ -183,31 +183,31 @@ impl Rooms {
     /// in order.
     pub(crate) fn standing(
         &self,
-        (stay, set): (&[HostId], Option<usize>),
-        host: HostId,
+        (stay, set): (&[ShardId], Option<usize>),
+        shard: ShardId,
     ) -> Standing {
-        match (self.shares(stay, host), self.free.get(&host)) {
-            _ if stay.contains(&host) => Standing::HasOne,
+        match (self.shares(stay, shard), self.free.get(&shard)) {
+            _ if stay.contains(&shard) => Standing::HasOne,
             (_, None) => Standing::OutOfReach,
             (Some(other), _) => Standing::Shares(other),
-            (None, Some(room)) => Standing::Able(self.preference((stay, set), host, *room)),
+            (None, Some(room)) => Standing::Able(self.preference((stay, set), shard, *room)),
         }
     }
 
     /// One of `stay` that counts as one with `host`.
-    fn shares(&self, stay: &[HostId], host: HostId) -> Option<HostId> {
-        stay.iter().copied().find(|other| self.domains.is_shared(*other, host))
+    fn shares(&self, stay: &[ShardId], shard: ShardId) -> Option<ShardId> {
+        stay.iter().copied().find(|other| self.domains.is_shared(*other, shard))
     }
 
     fn preference(
         &self,
-        (stay, set): (&[HostId], Option<usize>),
-        host: HostId,
+        (stay, set): (&[ShardId], Option<usize>),
+        shard: ShardId,
         room: u64,
     ) -> Preference {
-        let closeness = self.domains.closest(host, stay.iter().copied());
-        let columns = self.stripes.count(set, host);
-        Preference { closeness, columns, room: Reverse(room), host }
+        let closeness = self.domains.closest(shard, stay.iter().copied());
+        let columns = self.stripes.count(set, shard);
+        Preference { closeness, columns, room: Reverse(room), shard }
     }
 }
 
@@ -222,15 +222,15 @@ mod tests {
     fn a_copy_goes_to_the_host_with_most_room_that_has_none() {
         let copies = vec![component(1, 1, ComponentState::Active)];
         let object = object(1, VolumeId(1), copies);
-        let room = [(HostId(1), 90_000), (HostId(2), 8_000), (HostId(3), 9_000)];
+        let room = [(ShardId(1), 90_000), (ShardId(2), 8_000), (ShardId(3), 9_000)];
         let mut rooms = Rooms::with(room.into_iter(), HostDomains::default());
         let mut take = |target: Option<u32>| {
-            rooms.take(&object, None, target.map(|host| vec![HostId(host)]).as_deref())
+            rooms.take(&object, None, target.map(|host| vec![ShardId(host)]).as_deref())
         };
-        assert_eq!(take(None), Ok(HostId(3)));
-        assert_eq!(take(None), Ok(HostId(2)), "its room was taken");
+        assert_eq!(take(None), Ok(ShardId(3)));
+        assert_eq!(take(None), Ok(ShardId(2)), "its room was taken");
         assert_eq!(take(Some(1)), Err(NoPlace::NoHost), "it has one");
-        assert_eq!(take(Some(7)), Ok(HostId(7)));
+        assert_eq!(take(Some(7)), Ok(ShardId(7)));
         assert_eq!(Rooms::default().take(&object, None, None), Err(NoPlace::NoHost));
     }
 
@@ -238,30 +238,34 @@ mod tests {
     fn a_copy_goes_to_no_domain_with_another_one_but_to_that_of_the_one_that_leaves() {
         let path = |path: &str| path.split('/').map(str::to_owned).collect();
         let domains = HostDomains::new([
-            (HostId(1), path("room1/rack1")),
-            (HostId(2), path("room1/rack1")),
-            (HostId(3), path("room1/rack2")),
-            (HostId(4), path("room2/rack3")),
-            (HostId(5), path("room2/rack3")),
+            (ShardId(1), path("room1/rack1")),
+            (ShardId(2), path("room1/rack1")),
+            (ShardId(3), path("room1/rack2")),
+            (ShardId(4), path("room2/rack3")),
+            (ShardId(5), path("room2/rack3")),
         ]);
         let active = |id, host| component(id, host, ComponentState::Active);
         let object = object(1, VolumeId(1), vec![active(1, 1), active(2, 4)]);
         let take = |hosts: &[u32], leaving: Option<u64>, target: Option<u32>| {
-            let room = hosts.iter().map(|host| (HostId(*host), u64::from(*host) << 40));
+            let room = hosts.iter().map(|host| (ShardId(*host), u64::from(*host) << 40));
             let mut rooms = Rooms::with(room, domains.clone());
             rooms.take(
                 &object,
                 leaving.map(ComponentId),
-                target.map(|host| vec![HostId(host)]).as_deref(),
+                target.map(|host| vec![ShardId(host)]).as_deref(),
             )
         };
-        assert_eq!(take(&[1, 2, 3, 4, 5], None, None), Ok(HostId(3)));
+        assert_eq!(take(&[1, 2, 3, 4, 5], None, None), Ok(ShardId(3)));
         assert_eq!(take(&[1, 2, 4, 5], None, None), Err(NoPlace::DomainsTaken));
-        assert_eq!(take(&[1, 2, 4, 5], Some(1), None), Ok(HostId(2)));
-        assert_eq!(take(&[1, 2, 3, 4, 5], Some(2), None), Ok(HostId(5)), "another room than rack2");
-        assert_eq!(take(&[1, 4, 6], Some(2), None), Ok(HostId(6)), "one in no domain");
+        assert_eq!(take(&[1, 2, 4, 5], Some(1), None), Ok(ShardId(2)));
+        assert_eq!(
+            take(&[1, 2, 3, 4, 5], Some(2), None),
+            Ok(ShardId(5)),
+            "another room than rack2"
+        );
+        assert_eq!(take(&[1, 4, 6], Some(2), None), Ok(ShardId(6)), "one in no domain");
         assert_eq!(take(&[], Some(2), Some(2)), Err(NoPlace::DomainsTaken));
-        assert_eq!(take(&[], Some(2), Some(5)), Ok(HostId(5)));
+        assert_eq!(take(&[], Some(2), Some(5)), Ok(ShardId(5)));
         assert_eq!(take(&[1, 4], None, None), Err(NoPlace::NoHost));
     }
 
@@ -270,40 +274,40 @@ mod tests {
         let active = |id, host| component(id, host, ComponentState::Active);
         let part = |id, host| object(id, VolumeId(1), vec![active(id, host)]);
         let (one, two) = (part(1, 1), part(2, 3));
-        let room = [(1, 9), (2, 5), (3, 8), (4, 4)].map(|(host, room)| (HostId(host), room << 40));
+        let room = [(1, 9), (2, 5), (3, 8), (4, 4)].map(|(host, room)| (ShardId(host), room << 40));
         let mut rooms = Rooms::with(room.into_iter(), HostDomains::default());
         rooms.stripes.add(&[one.clone(), two.clone()]);
-        assert_eq!(rooms.take(&one, None, None), Ok(HostId(2)), "not where the other part is");
-        assert_eq!(rooms.take(&two, None, None), Ok(HostId(4)), "nor where one goes just now");
-        assert_eq!(rooms.take(&one, None, None), Ok(HostId(3)), "where there is no other place");
-        assert_eq!(rooms.take(&part(3, 1), None, None), Ok(HostId(3)), "it is of no set");
+        assert_eq!(rooms.take(&one, None, None), Ok(ShardId(2)), "not where the other part is");
+        assert_eq!(rooms.take(&two, None, None), Ok(ShardId(4)), "nor where one goes just now");
+        assert_eq!(rooms.take(&one, None, None), Ok(ShardId(3)), "where there is no other place");
+        assert_eq!(rooms.take(&part(3, 1), None, None), Ok(ShardId(3)), "it is of no set");
     }
 
     #[test]
     fn the_one_that_is_taken_stands_first() {
         let path = |path: &str| path.split('/').map(str::to_owned).collect();
         let domains = HostDomains::new([
-            (HostId(1), path("room1/rack1")),
-            (HostId(2), path("room1/rack1")),
-            (HostId(3), path("room1/rack2")),
-            (HostId(4), path("room2/rack3")),
-            (HostId(5), path("room2/rack4")),
+            (ShardId(1), path("room1/rack1")),
+            (ShardId(2), path("room1/rack1")),
+            (ShardId(3), path("room1/rack2")),
+            (ShardId(4), path("room2/rack3")),
+            (ShardId(5), path("room2/rack4")),
         ]);
         let object = object(1, VolumeId(1), vec![component(1, 1, ComponentState::Active)]);
         let room =
-            [(1, 9), (2, 9), (3, 9), (4, 7), (5, 8)].map(|(host, room)| (HostId(host), room));
+            [(1, 9), (2, 9), (3, 9), (4, 7), (5, 8)].map(|(host, room)| (ShardId(host), room));
         let mut rooms = Rooms::with(room.into_iter(), domains);
-        let stands = |host| rooms.standing((&[HostId(1)], None), HostId(host));
+        let stands = |host| rooms.standing((&[ShardId(1)], None), ShardId(host));
         assert_eq!(stands(1), Standing::HasOne);
-        assert_eq!(stands(2), Standing::Shares(HostId(1)));
+        assert_eq!(stands(2), Standing::Shares(ShardId(1)));
         assert_eq!(stands(6), Standing::OutOfReach);
         let able = (3..6).map(|host| match stands(host) {
-            Standing::Able(worth) => (worth, HostId(host)),
+            Standing::Able(worth) => (worth, ShardId(host)),
             other => panic!("{host}: {other:?}"),
         });
         let mut able: Vec<_> = able.collect();
         able.sort_unstable();
-        let order: Vec<_> = able.iter().map(|(_, host)| host.0).collect();
+        let order: Vec<_> = able.iter().map(|(_, shard)| shard.0).collect();
         assert_eq!(order, [5, 4, 3]);
         assert_eq!(rooms.take(&object, None, None), Ok(able[0].1));
     }

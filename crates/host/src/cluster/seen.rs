@@ -6,7 +6,7 @@
 //! rule 52. Times are as this host saw them: what began before its own start counts from there.
 
 use crate::cluster::view::View;
-use base::{HostId, Instant, Map, ObjectId};
+use base::{Instant, Map, ObjectId, ShardId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use env::Env;
 use object::{Away, ObjectStatus};
@@ -27,12 +27,12 @@ pub(crate) struct Seen(Rc<SeenInner>);
 
 struct SeenInner {
     env: Env,
-    me: HostId,
+    me: ShardId,
     peers: Peers,
     view: View,
     began: Instant,
     /// When each host was last known to answer.
-    heard: RefCell<Map<HostId, Instant>>,
+    heard: RefCell<Map<ShardId, Instant>>,
     /// Objects with a component that is not active, by record, and since when.
     reduced: RefCell<Map<ObjectId, Instant>>,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Answers {
 }
 
 impl Seen {
-    pub(crate) fn new(env: &Env, me: HostId, peers: &Peers, view: &View) -> Self {
+    pub(crate) fn new(env: &Env, me: ShardId, peers: &Peers, view: &View) -> Self {
         Self(Rc::new(SeenInner {
             env: env.clone(),
             me,
@@ -62,15 +62,15 @@ impl Seen {
     /// Looks at the links, until dropped.
     pub(crate) async fn run(self) {
         loop {
-            for host in self.0.view.hosts() {
-                self.host(host.id);
+            for shard in self.0.view.shards() {
+                self.host(shard.id);
             }
             self.0.env.sleep(LOOK).await;
         }
     }
 
     /// Whether a host answers, by what is known at this moment.
-    pub(crate) fn host(&self, id: HostId) -> Answers {
+    pub(crate) fn host(&self, id: ShardId) -> Answers {
         let now = self.0.env.now();
         let silent = match id == self.0.me {
             true => Duration::ZERO,
@@ -86,12 +86,12 @@ impl Seen {
     }
 
     /// Hosts with which this one shares no version of frames, and what they speak.
-    pub(crate) fn incompatible(&self) -> Vec<(HostId, Versions)> {
+    pub(crate) fn incompatible(&self) -> Vec<(ShardId, Versions)> {
         self.0.peers.incompatible()
     }
 
     /// For how long a host has not answered; zero where it does.
-    fn silence(&self, id: HostId) -> Duration {
+    fn silence(&self, id: ShardId) -> Duration {
         match self.host(id) {
             Answers::Yes => Duration::ZERO,
             Answers::No(silent) => silent,
@@ -104,7 +104,7 @@ impl Seen {
         let asked = asked_for(record);
         let away = asked.filter(|c| is_away(c.state));
         // A host goes first, its component is marked some time later.
-        let silent = away.map(|c| self.silence(c.host));
+        let silent = away.map(|c| self.silence(c.shard));
         let mut reduced = self.0.reduced.borrow_mut();
         match silent.max() {
             Some(silent) => {
@@ -126,8 +126,8 @@ impl Seen {
     pub(crate) fn is_there(&self, component: &ComponentRecord, away: Option<Away>) -> bool {
         component.state == ComponentState::Active
             && away.is_none()
-            && self.0.view.alive(component.host).is_some()
-            && self.host(component.host) == Answers::Yes
+            && self.0.view.alive(component.shard).is_some()
+            && self.host(component.shard) == Answers::Yes
     }
 
     /// For how long an object has had fewer components that answer than its policy asks for.
@@ -144,7 +144,7 @@ impl Seen {
                 Some(Away::Unheard(since)) => since,
                 _ => Duration::ZERO,
             };
-            (!self.is_there(c, away)).then(|| self.silence(c.host).max(by_owner))
+            (!self.is_there(c, away)).then(|| self.silence(c.shard).max(by_owner))
         };
         by_record.max(asked_for(object).filter_map(gone).max())
     }

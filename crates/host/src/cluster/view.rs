@@ -4,11 +4,11 @@
 //! It may lag. Whatever changes something reads the directory itself (rule 41).
 
 use crate::mutations::Mutations;
-use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId, WriterEpoch};
+use base::{ComponentId, Map, ObjectId, SECTOR_SIZE, Set, ShardId, VolumeId, WriterEpoch};
 use directory::{
-    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord, Level,
-    MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
-    RemovedHostRecord, SettingsRecord, VolumeRecord, Writing,
+    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, Level, MaintenanceRecord,
+    ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError, RemovedShardRecord,
+    SettingsRecord, ShardRecord, VolumeRecord, Writing,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -23,11 +23,11 @@ pub enum ObjectChange {
     /// A record is gone.
     Deleted(ObjectId),
     /// A host's lease key appeared, changed or vanished.
-    Alive(HostId, Option<AliveRecord>),
+    Alive(ShardId, Option<AliveRecord>),
     /// A host's record, and the revision that wrote it.
-    Host(HostRecord, u64),
+    Host(ShardRecord, u64),
     /// A host was taken out of the cluster, for ever.
-    Removed(HostId),
+    Removed(ShardId),
     /// Undecodable record: its key.
     Malformed(String),
 }
@@ -39,14 +39,14 @@ pub struct View(Rc<ViewInner>);
 #[derive(Default)]
 struct ViewInner {
     mutations: Cell<Mutations>,
-    hosts: Held<HostId, HostRecord>,
-    alive: Held<HostId, AliveRecord>,
-    removed: Held<HostId, RemovedHostRecord>,
+    hosts: Held<ShardId, ShardRecord>,
+    alive: Held<ShardId, AliveRecord>,
+    removed: Held<ShardId, RemovedShardRecord>,
     volumes: Held<String, VolumeRecord>,
     policies: Held<String, PolicyRecord>,
     objects: Held<ObjectId, ObjectRecord>,
     /// Sectors of all components on each host. Kept along, for every new volume asks for it.
-    placed_sectors: RefCell<Map<HostId, u64>>,
+    placed_sectors: RefCell<Map<ShardId, u64>>,
     orphans: Held<ComponentId, OrphanRecord>,
     /// Id and level of the cluster whose directory it is.
     cluster: Cell<Option<(u64, Level)>>,
@@ -116,9 +116,9 @@ impl<K: Ord, R: Clone> Held<K, R> {
 }
 
 /// Which hosts count as one: by the domains of a record, and by their machines.
-pub fn host_domains(record: &DomainsRecord, machines: Vec<(HostId, String)>) -> HostDomains {
-    let members = record.members.iter().map(|member| member.host);
-    let paths = members.map(|host| (host, record.path(host)));
+pub fn host_domains(record: &DomainsRecord, machines: Vec<(ShardId, String)>) -> HostDomains {
+    let members = record.members.iter().map(|member| member.shard);
+    let paths = members.map(|shard| (shard, record.path(shard)));
     HostDomains::on_machines(paths, machines)
 }
 
@@ -165,7 +165,7 @@ impl View {
             let id = directory::parse_host_key(key);
             let machine = || inner.hosts.get(id.as_ref()?).and_then(|record| record.machine);
             let before = machine();
-            let decode = |value: &_| HostRecord::decode(value).map(|record| (record.id, record));
+            let decode = |value: &_| ShardRecord::decode(value).map(|record| (record.id, record));
             let Ok(record) = inner.hosts.put(id.as_ref(), value, decode) else {
                 return malformed();
             };
@@ -177,7 +177,7 @@ impl View {
         if key.starts_with(directory::REMOVED_PREFIX) {
             let id = directory::parse_removed_key(key);
             let decode =
-                |value: &_| RemovedHostRecord::decode(value).map(|record| (record.id, record));
+                |value: &_| RemovedShardRecord::decode(value).map(|record| (record.id, record));
             let Ok(record) = inner.removed.put(id.as_ref(), value, decode) else {
                 return malformed();
             };
@@ -222,7 +222,7 @@ impl View {
         None
     }
 
-    fn put_alive(&self, id: HostId, value: &[u8]) -> Result<AliveRecord, RecordError> {
+    fn put_alive(&self, id: ShardId, value: &[u8]) -> Result<AliveRecord, RecordError> {
         let before = self.alive(id).map(|record| record.incarnation);
         let decode = |value: &_| AliveRecord::decode(value).map(|record| (id, record));
         let record = self.0.alive.put(Some(&id), value, decode)?;
@@ -339,28 +339,28 @@ impl View {
     }
 
     /// All hosts, by number.
-    pub fn hosts(&self) -> Vec<HostRecord> {
+    pub fn shards(&self) -> Vec<ShardRecord> {
         self.0.hosts.all()
     }
 
     /// The name of the machine that a host is on.
-    pub fn machine_of(&self, id: HostId) -> String {
+    pub fn machine_of(&self, id: ShardId) -> String {
         let record = self.0.hosts.get(&id);
-        record.map_or_else(|| self.host_name(id), |record| record.machine().to_owned())
+        record.map_or_else(|| self.shard_name(id), |record| record.machine().to_owned())
     }
 
     /// The machines that hosts share.
-    pub fn machines(&self) -> Vec<(HostId, String)> {
+    pub fn machines(&self) -> Vec<(ShardId, String)> {
         let hosts = self.0.hosts.0.borrow();
-        let machine = |host: &HostRecord| Some((host.id, host.machine.clone()?));
-        hosts.values().filter_map(|(host, _)| machine(host)).collect()
+        let machine = |shard: &ShardRecord| Some((shard.id, shard.machine.clone()?));
+        hosts.values().filter_map(|(shard, _)| machine(shard)).collect()
     }
 
     /// The hosts of a machine, by number.
-    pub fn hosts_of(&self, machine: &str) -> Vec<HostRecord> {
+    pub fn hosts_of(&self, machine: &str) -> Vec<ShardRecord> {
         let hosts = self.0.hosts.0.borrow();
-        let mine = hosts.values().filter(|(host, _)| host.machine() == machine);
-        mine.map(|(host, _)| host.clone()).collect()
+        let mine = hosts.values().filter(|(shard, _)| shard.machine() == machine);
+        mine.map(|(shard, _)| shard.clone()).collect()
     }
 
     /// All objects, by id.
@@ -374,10 +374,10 @@ impl View {
     }
 
     /// Bytes that the components on each host have when all of them are full.
-    pub fn placed_bytes(&self) -> Map<HostId, u64> {
+    pub fn placed_bytes(&self) -> Map<ShardId, u64> {
         let bytes = |sectors: &u64| sectors.saturating_mul(SECTOR_SIZE);
         let placed = self.0.placed_sectors.borrow();
-        placed.iter().map(|(host, sectors)| (*host, bytes(sectors))).collect()
+        placed.iter().map(|(shard, sectors)| (*shard, bytes(sectors))).collect()
     }
 
     /// An object's record was one and is another now. Sums wrap, so that what was added can be
@@ -386,7 +386,7 @@ impl View {
         let mut placed = self.0.placed_sectors.borrow_mut();
         let mut count = |object: &ObjectRecord, add: fn(u64, u64) -> u64| {
             for component in &object.components {
-                let sum = placed.entry(component.host).or_default();
+                let sum = placed.entry(component.shard).or_default();
                 *sum = add(*sum, object.sectors);
             }
         };
@@ -395,7 +395,7 @@ impl View {
     }
 
     /// The name of a host, or its number where its record is missing.
-    pub fn host_name(&self, id: HostId) -> String {
+    pub fn shard_name(&self, id: ShardId) -> String {
         if let Some(record) = self.0.removed.get(&id) {
             return format!("{} (removed)", record.name);
         }
@@ -414,17 +414,17 @@ impl View {
     }
 
     /// The hosts that were taken out of the cluster.
-    pub fn removed(&self) -> Set<HostId> {
+    pub fn removed(&self) -> Set<ShardId> {
         self.0.removed.0.borrow().keys().copied().collect()
     }
 
     /// The lease record of a live host.
-    pub fn alive(&self, id: HostId) -> Option<AliveRecord> {
+    pub fn alive(&self, id: ShardId) -> Option<AliveRecord> {
         self.0.alive.get(&id)
     }
 
     /// The living host with the lowest number: the one that does what one host is enough for.
-    pub fn first_alive(&self) -> Option<HostId> {
+    pub fn first_alive(&self) -> Option<ShardId> {
         self.0.alive.0.borrow().keys().next().copied()
     }
 
@@ -548,10 +548,11 @@ impl View {
     }
 
     /// Hosts that may take another component, with these in maintenance.
-    pub fn takers(&self, maintenance: &MaintenanceRecord) -> Vec<HostId> {
-        let hosts = self.hosts().into_iter().filter(|host| !host.groups.is_empty());
-        let may = |host: &HostId| self.alive(*host).is_some() && maintenance.mode(*host).is_none();
-        hosts.map(|host| host.id).filter(may).collect()
+    pub fn takers(&self, maintenance: &MaintenanceRecord) -> Vec<ShardId> {
+        let hosts = self.shards().into_iter().filter(|shard| !shard.groups.is_empty());
+        let may =
+            |shard: &ShardId| self.alive(*shard).is_some() && maintenance.mode(*shard).is_none();
+        hosts.map(|shard| shard.id).filter(may).collect()
     }
 
     /// What hosts hold that the directory does not account for.

@@ -6,7 +6,7 @@ use crate::cluster::seen::Seen;
 use crate::cluster::view::{ObjectChange, View};
 use crate::config::address::parse_address;
 use crate::start_error::StartError;
-use base::HostId;
+use base::ShardId;
 use directory::{Directory, Level, WatchEvent};
 use env::Notify;
 use object::Objects;
@@ -26,7 +26,7 @@ pub(super) struct Followers {
 
 impl Followers {
     /// Copies the directory into the view and passes on what concerns objects and peers.
-    pub(super) async fn follow(self, directory: Directory, view: View, seen: Seen, me: HostId) {
+    pub(super) async fn follow(self, directory: Directory, view: View, seen: Seen, me: ShardId) {
         let mut watch = directory.watch(directory::PREFIX);
         let mut is_outdated = false;
         loop {
@@ -49,7 +49,7 @@ impl Followers {
         }
     }
 
-    fn pass_on(&self, change: ObjectChange, seen: &Seen, me: HostId) {
+    fn pass_on(&self, change: ObjectChange, seen: &Seen, me: ShardId) {
         let Self { objects, peers, deletions, stop, .. } = self;
         match change {
             ObjectChange::Put(record, revision) => {
@@ -60,8 +60,8 @@ impl Followers {
                 seen.record_deleted(id);
                 deletions.add(id);
             }
-            ObjectChange::Alive(host, alive) => {
-                objects.host_alive(host, alive.map(|record| record.incarnation));
+            ObjectChange::Alive(shard, alive) => {
+                objects.host_alive(shard, alive.map(|record| record.incarnation));
             }
             ObjectChange::Host(record, revision) => {
                 objects.host_changed(record.id, revision);
@@ -71,13 +71,13 @@ impl Followers {
                     Err(error) => warn!(host = record.name, %error, "unusable host record"),
                 }
             }
-            ObjectChange::Removed(host) if host == me => {
+            ObjectChange::Removed(shard) if shard == me => {
                 error!("this host was taken out of the cluster while it was away: it ends");
                 stop.notify();
             }
-            ObjectChange::Removed(host) => {
-                objects.host_removed(host);
-                peers.forget_address(host);
+            ObjectChange::Removed(shard) => {
+                objects.host_removed(shard);
+                peers.forget_address(shard);
             }
             ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
         }

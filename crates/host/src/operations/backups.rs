@@ -18,7 +18,7 @@ impl Operations {
             let backup = read.and_then(|b| Backup::decode(&b).map_err(|error| error.to_string()));
             let is_volume = |(key, _): &&(String, Vec<u8>)| key.starts_with(VOLUME_PREFIX);
             reports.push(BackupReport {
-                host: self.view.host_name(self.me),
+                host: self.view.shard_name(self.me),
                 group: group.to_string(),
                 number: kept.generation,
                 taken: kept.taken,
@@ -56,7 +56,7 @@ impl Operations {
             let (env, directory) = (&self.env, &self.directory);
             let restored = backup::put_back(env, directory, self.cluster, &bytes, replaces).await;
             let Restored { taken, records, volumes } = restored.map_err(failed)?;
-            let (host, group) = (self.view.host_name(self.me), group.to_string());
+            let (host, group) = (self.view.shard_name(self.me), group.to_string());
             return Ok(RestoreReport { host, group, number, taken, records, volumes });
         }
         Err(failed(format!(

@@ -8,7 +8,7 @@
 use super::{Operations, Outcome, failed, usage};
 use crate::care::repair::{has_place, is_too_close};
 use crate::cluster::view::host_domains;
-use base::{HostId, Map, ObjectId, Set};
+use base::{Map, ObjectId, Set, ShardId};
 use directory::{
     DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainsRecord, Expect, FaultDomain,
     domains_key,
@@ -103,12 +103,12 @@ impl Operations {
         domain: Option<&str>,
         check_only: bool,
     ) -> Outcome<DomainsReport> {
-        let mut members: Set<HostId> = Set::new();
+        let mut members: Set<ShardId> = Set::new();
         for name in hosts {
-            for host in self.members(name)? {
+            for shard in self.members(name)? {
                 // A machine is in one place.
-                let all = self.view.hosts_of(host.machine());
-                members.extend(all.into_iter().map(|host| host.id));
+                let all = self.view.hosts_of(shard.machine());
+                members.extend(all.into_iter().map(|shard| shard.id));
             }
         }
         if members.is_empty() {
@@ -127,7 +127,7 @@ impl Operations {
                 )));
             }
         }
-        let with = |record: DomainsRecord, host: &HostId| record.with_member(*host, domain);
+        let with = |record: DomainsRecord, shard: &ShardId| record.with_member(*shard, domain);
         let after = members.iter().fold(before.clone(), with);
         if check_only || after == before {
             return Ok(self.domains_report(&after));
@@ -146,7 +146,7 @@ impl Operations {
         let read = self.only_record(&domains_key(), DomainsRecord::decode).await;
         let (mut record, expect) = read?;
         let removed = self.view.removed();
-        record.members.retain(|one| !removed.contains(&one.host));
+        record.members.retain(|one| !removed.contains(&one.shard));
         Ok((record, expect))
     }
 
@@ -168,7 +168,7 @@ impl Operations {
 
     fn hosts_in(&self, record: &DomainsRecord, domain: &str) -> Vec<String> {
         let members = record.members.iter().filter(|member| member.domain == domain);
-        members.map(|member| self.view.host_name(member.host)).collect()
+        members.map(|member| self.view.shard_name(member.shard)).collect()
     }
 
     fn domains_report(&self, record: &DomainsRecord) -> DomainsReport {
@@ -183,8 +183,9 @@ impl Operations {
                 hosts: self.hosts_in(record, name),
             })
         };
-        let hosts = self.view.hosts().into_iter();
-        let without = hosts.filter(|host| record.path(host.id).is_empty()).map(|host| host.name);
+        let hosts = self.view.shards().into_iter();
+        let without =
+            hosts.filter(|shard| record.path(shard.id).is_empty()).map(|shard| shard.name);
         let report = DomainsReport {
             domains: paths.iter().filter_map(domain).collect(),
             without: without.collect(),
@@ -196,7 +197,7 @@ impl Operations {
     /// Adds to a report the copies that are in one domain with another copy.
     fn with_close_copies(&self, record: &DomainsRecord, report: DomainsReport) -> DomainsReport {
         let domains = host_domains(record, self.view.machines());
-        let is_up = |host: HostId| self.view.alive(host).is_some();
+        let is_up = |shard: ShardId| self.view.alive(shard).is_some();
         let takers = self.view.takers(&self.view.maintenance());
         let mut report = report;
         let mut to_move: Map<ObjectId, u64> = Map::new();
@@ -205,7 +206,7 @@ impl Operations {
             let leaving = components.iter().filter(|c| is_too_close(object, c, &domains, is_up));
             for leaving in leaving {
                 *to_move.entry(object.id).or_default() += 1;
-                let has_place = has_place(object, leaving.host, &takers, &domains);
+                let has_place = has_place(object, leaving.shard, &takers, &domains);
                 report.without_place += u64::from(!has_place);
             }
         });

@@ -76,7 +76,7 @@ impl Operations {
         let scrubber = self.scrubbers.of(group);
         let status = group.status();
         let is_fenced = status.fenced.is_some();
-        let (host, id) = (self.view.host_name(self.me), group.id());
+        let (host, id) = (self.view.shard_name(self.me), group.id());
         let pressure = status.pressure;
         let (scrub_progress, oldest_unverified_seconds) =
             scrubber.as_ref().map(Scrubber::progress).unwrap_or_default();
@@ -181,7 +181,7 @@ impl Operations {
             }
         };
         GroupReport {
-            host: self.view.host_name(self.me),
+            host: self.view.shard_name(self.me),
             id: slot.id.map(|id| id.to_string()).unwrap_or_default(),
             is_open: false,
             health: Health::Yellow,

@@ -9,10 +9,10 @@
 use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away};
 use super::{Operations, Outcome, failed, usage};
 use crate::cluster::seen::Answers;
-use base::{HostId, ObjectId, Set};
+use base::{ObjectId, Set, ShardId};
 use directory::{
-    ComponentState, Entry, Expect, HostRecord, ORPHAN_PREFIX, ObjectRecord, OrphanRecord,
-    RemovedHostRecord, Transaction, VolumeRecord,
+    ComponentState, Entry, Expect, ORPHAN_PREFIX, ObjectRecord, OrphanRecord, RemovedShardRecord,
+    ShardRecord, Transaction, VolumeRecord,
 };
 use operator::RemovalReport;
 use tracing::warn;
@@ -50,9 +50,9 @@ impl Operations {
     /// where `is_lost` says that they are gone for good.
     pub(super) async fn remove_host(&self, name: &str, is_lost: bool) -> Outcome<RemovalReport> {
         let members = self.members(name)?;
-        let ids: Vec<HostId> = members.iter().map(|host| host.id).collect();
+        let ids: Vec<ShardId> = members.iter().map(|shard| shard.id).collect();
         let is_there =
-            |id: HostId| self.seen.host(id) == Answers::Yes || self.view.alive(id).is_some();
+            |id: ShardId| self.seen.host(id) == Answers::Yes || self.view.alive(id).is_some();
         if ids.iter().any(|id| is_there(*id)) {
             return Err(failed(format!(
                 "{name} is up: end its daemon first (systemctl disable --now gabion on that \
@@ -76,19 +76,19 @@ impl Operations {
                 self.volumes_with(&holding.some).await?
             )));
         }
-        for host in &members {
-            self.put_removed(host.id, &host.name).await?;
-            self.forget_orphans(host.id).await;
+        for shard in &members {
+            self.put_removed(shard.id, &shard.name).await?;
+            self.forget_orphans(shard.id).await;
         }
         Ok(RemovalReport { host: name.to_owned(), copies: holding.copies })
     }
 
     /// What these hosts have together.
-    async fn holding(&self, hosts: &[HostId]) -> Outcome<Holding> {
-        let members: Set<HostId> = self.view.hosts().into_iter().map(|host| host.id).collect();
+    async fn holding(&self, shards: &[ShardId]) -> Outcome<Holding> {
+        let members: Set<ShardId> = self.view.shards().into_iter().map(|shard| shard.id).collect();
         let mut holding = Holding::default();
         for record in self.all_objects().await? {
-            let here = record.components.iter().filter(|one| hosts.contains(&one.host));
+            let here = record.components.iter().filter(|one| shards.contains(&one.shard));
             let copies: u64 = here.map(|_| 1).sum();
             if copies == 0 {
                 continue;
@@ -99,7 +99,7 @@ impl Operations {
             let is_elsewhere = record
                 .components
                 .iter()
-                .filter(|one| !hosts.contains(&one.host) && members.contains(&one.host))
+                .filter(|one| !shards.contains(&one.shard) && members.contains(&one.shard))
                 .any(|one| is_whole(one.state));
             if !is_elsewhere {
                 holding.only.insert(record.id);
@@ -109,11 +109,11 @@ impl Operations {
     }
 
     /// What a name is of: one shard of a host, or all of a host, by number. There is one at least.
-    pub(crate) fn members(&self, name: &str) -> Outcome<Vec<HostRecord>> {
+    pub(crate) fn members(&self, name: &str) -> Outcome<Vec<ShardRecord>> {
         placement::check_name(name)
             .map_err(|_| usage(format!("'{name}' is not a host's name: see 'gabion host list'")))?;
-        let all = self.view.hosts();
-        if let Some(one) = all.into_iter().find(|host| host.name == name) {
+        let all = self.view.shards();
+        if let Some(one) = all.into_iter().find(|shard| shard.name == name) {
             return Ok(vec![one]);
         }
         match self.view.hosts_of(name) {
@@ -145,9 +145,9 @@ impl Operations {
         Ok(named(volumes.filter(has_one).map(|volume| volume.title()).collect()))
     }
 
-    async fn put_removed(&self, id: HostId, name: &str) -> Outcome<()> {
+    async fn put_removed(&self, id: ShardId, name: &str) -> Outcome<()> {
         let (host, removed) = (directory::host_key(id), directory::removed_key(id));
-        let record = RemovedHostRecord { id, name: name.to_owned() };
+        let record = RemovedShardRecord { id, name: name.to_owned() };
         // A host that starts meanwhile has written one of both.
         let entry = self.directory.get(&host).await.map_err(directory_away)?;
         let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
@@ -170,10 +170,10 @@ impl Operations {
     }
 
     /// What the host said that it holds and no record accounts for: it can never be adopted.
-    async fn forget_orphans(&self, host: HostId) {
+    async fn forget_orphans(&self, shard: ShardId) {
         let Ok(listed) = self.directory.list(ORPHAN_PREFIX).await else { return };
         for (key, entry) in listed.entries {
-            let is_its = OrphanRecord::decode(&entry.value).is_ok_and(|it| it.host == host);
+            let is_its = OrphanRecord::decode(&entry.value).is_ok_and(|it| it.shard == shard);
             if !is_its {
                 continue;
             }

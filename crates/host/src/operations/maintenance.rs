@@ -10,9 +10,9 @@ mod effect;
 
 use super::{Operations, Outcome, failed, usage};
 use crate::cluster::alive::ROOM_PART;
-use base::HostId;
+use base::ShardId;
 use directory::{
-    Expect, HostRecord, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord, ObjectRecord,
+    Expect, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord, ObjectRecord, ShardRecord,
     maintenance_key,
 };
 use effect::Situation;
@@ -37,17 +37,17 @@ impl Operations {
     ) -> Outcome<MaintenanceReport> {
         let members = self.members(name)?;
         let maintenance = self.view.maintenance();
-        let entered = members.iter().find_map(|host| maintenance.mode(host.id));
+        let entered = members.iter().find_map(|shard| maintenance.mode(shard.id));
         let stop = Stop { name, members: &members, mode: mode.or(entered).unwrap_or_default() };
         Ok(self.maintenance_report(&self.view.objects(), &maintenance, &stop))
     }
 
     /// How far a host in maintenance is; the volumes are left out.
-    pub(super) fn maintenance_of(&self, host: &HostRecord) -> Option<MaintenanceReport> {
+    pub(super) fn maintenance_of(&self, shard: &ShardRecord) -> Option<MaintenanceReport> {
         let maintenance = self.view.maintenance();
-        let mode = maintenance.mode(host.id)?;
+        let mode = maintenance.mode(shard.id)?;
         let objects = self.view.objects();
-        let stop = Stop { name: &host.name, members: std::slice::from_ref(host), mode };
+        let stop = Stop { name: &shard.name, members: std::slice::from_ref(shard), mode };
         let report = self.maintenance_report(&objects, &maintenance, &stop);
         Some(MaintenanceReport { volumes: Vec::new(), ..report })
     }
@@ -59,7 +59,7 @@ impl Operations {
         mode: MaintenanceMode,
     ) -> Outcome<MaintenanceReport> {
         let members = self.members(name)?;
-        if members.iter().all(|host| self.view.alive(host.id).is_none()) {
+        if members.iter().all(|shard| self.view.alive(shard.id).is_none()) {
             return Err(failed(format!(
                 "{name} is down: what it has is made again elsewhere after the repair delay, or by \
                  'gabion repair now'; if it is gone for good, 'gabion host remove {name} --lost'"
@@ -90,10 +90,10 @@ impl Operations {
     async fn exit_maintenance(&self, name: &str) -> Outcome<MaintenanceReport> {
         let members = self.members(name)?;
         let (before, expect) = self.maintenance_entry().await?;
-        let Some(mode) = members.iter().find_map(|host| before.mode(host.id)) else {
+        let Some(mode) = members.iter().find_map(|shard| before.mode(shard.id)) else {
             return Err(failed(format!("{name} is not in maintenance: see 'gabion host list'")));
         };
-        let without = |all: MaintenanceRecord, host: &HostRecord| all.with(host.id, None);
+        let without = |all: MaintenanceRecord, shard: &ShardRecord| all.with(shard.id, None);
         let after = members.iter().fold(before, without);
         self.put_maintenance(&after, expect, name).await?;
         let stop = Stop { name, members: &members, mode };
@@ -105,7 +105,7 @@ impl Operations {
         let read = self.only_record(&maintenance_key(), MaintenanceRecord::decode).await;
         let (mut record, expect) = read?;
         let removed = self.view.removed();
-        record.hosts.retain(|one| !removed.contains(&one.host));
+        record.hosts.retain(|one| !removed.contains(&one.shard));
         Ok((record, expect))
     }
 
@@ -134,20 +134,20 @@ impl Operations {
         stop: &Stop<'_>,
     ) -> MaintenanceReport {
         let Stop { name, members, mode } = *stop;
-        let stopped: Vec<HostId> = members.iter().map(|host| host.id).collect();
-        let entered = stopped.iter().all(|host| maintenance.mode(*host) == Some(mode));
+        let stopped: Vec<ShardId> = members.iter().map(|shard| shard.id).collect();
+        let entered = stopped.iter().all(|shard| maintenance.mode(*shard) == Some(mode));
         let maintenance = stop.begun(maintenance);
         let takers = self.view.takers(&maintenance);
-        let up = self.view.hosts().into_iter().map(|one| one.id);
-        let up: Vec<HostId> = up.filter(|one| self.view.alive(*one).is_some()).collect();
-        let free = |host: HostId| self.view.alive(host).map_or(0, |alive| alive.free_bytes);
-        let used = |host: &HostRecord| host.capacity_bytes().saturating_sub(free(host.id));
-        let are_up = stopped.iter().all(|host| up.contains(host));
-        let capacity: u64 = members.iter().map(HostRecord::capacity_bytes).sum();
+        let up = self.view.shards().into_iter().map(|one| one.id);
+        let up: Vec<ShardId> = up.filter(|one| self.view.alive(*one).is_some()).collect();
+        let free = |shard: ShardId| self.view.alive(shard).map_or(0, |alive| alive.free_bytes);
+        let used = |shard: &ShardRecord| shard.capacity_bytes().saturating_sub(free(shard.id));
+        let are_up = stopped.iter().all(|shard| up.contains(shard));
+        let capacity: u64 = members.iter().map(ShardRecord::capacity_bytes).sum();
         let mut report = MaintenanceReport {
             entered,
             used_bytes: are_up.then(|| members.iter().map(used).sum()),
-            free_bytes: takers.iter().map(|host| free(*host)).sum(),
+            free_bytes: takers.iter().map(|shard| free(*shard)).sum(),
             ..MaintenanceReport::new(name, mode)
         };
         let untold_bytes = capacity / ROOM_PART;
@@ -166,14 +166,15 @@ impl Operations {
 struct Stop<'a> {
     name: &'a str,
     /// One at least.
-    members: &'a [HostRecord],
+    members: &'a [ShardRecord],
     mode: MaintenanceMode,
 }
 
 impl Stop<'_> {
     /// The same with all of it in maintenance.
     fn begun(&self, maintenance: &MaintenanceRecord) -> MaintenanceRecord {
-        let with = |all: MaintenanceRecord, host: &HostRecord| all.with(host.id, Some(self.mode));
+        let with =
+            |all: MaintenanceRecord, shard: &ShardRecord| all.with(shard.id, Some(self.mode));
         self.members.iter().fold(maintenance.clone(), with)
     }
 }

@@ -7,7 +7,7 @@ mod rebuild;
 use super::{Operations, Outcome, failed, reply, usage};
 use crate::care::tombstones::Tombstones;
 use crate::cluster::guard::guard_key;
-use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
+use base::{ComponentId, Map, ObjectId, Set, ShardId, VolumeId};
 use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord, ObjectRun,
     OrphanRecord, Transaction, VOLUME_PREFIX, VolumeLayout, VolumeRecord, Writing, is_name,
@@ -146,7 +146,7 @@ impl Operations {
             objects: about.map(|about| u32::from(about.objects)),
             volume_bytes: about.map(|about| about.size_bytes),
             ftt: about.map(|about| about.ftt),
-            host: self.view.host_name(record.host),
+            host: self.view.shard_name(record.shard),
             group: record.group.to_string(),
             why: why(record.missing).to_owned(),
             since: record.since,
@@ -274,12 +274,12 @@ impl Operations {
         found: impl IntoIterator<Item = &'a OrphanRecord>,
     ) -> Outcome<()> {
         for record in found.into_iter().filter(|record| record.given_up.is_none()) {
-            let alive = self.view.alive(record.host).map(|alive| alive.incarnation);
+            let alive = self.view.alive(record.shard).map(|alive| alive.incarnation);
             if alive != Some(record.incarnation) {
                 return Err(failed(format!(
                     "{} has copies of '{name}' and is down or was just started: start it, and \
                      try again in a minute",
-                    self.view.host_name(record.host)
+                    self.view.shard_name(record.shard)
                 )));
             }
         }
@@ -497,7 +497,7 @@ impl Operations {
             return self.leave_out(wanted, records, &revisions).await;
         }
         let objects: Set<ObjectId> = records.iter().map(|record| record.object).collect();
-        let hosts: Set<HostId> = records.iter().map(|record| record.host).collect();
+        let shards: Set<ShardId> = records.iter().map(|record| record.shard).collect();
         let about = records.first().and_then(|record| record.about.as_ref());
         let Some(first) = objects.first() else { return Err(nothing(wanted)) };
         // Parts that a volume had before the directory was set back go, and the volume stays: they
@@ -514,8 +514,8 @@ impl Operations {
             write = write.expect(object_key(*object), Expect::Absent);
         }
         let name = about.map_or_else(|| "orphan".to_owned(), |about| about.name.clone());
-        let (hosts, objects) = (hosts.into_iter().collect(), objects.into_iter().collect());
-        let record = DeletedRecord { id, name, hosts, objects };
+        let (shards, objects) = (shards.into_iter().collect(), objects.into_iter().collect());
+        let record = DeletedRecord { id, name, shards, objects };
         let key = directory::deleted_key(id);
         self.commit(write.expect(&key, Expect::Absent).put(key, record.encode())).await
     }

@@ -198,7 +198,7 @@ impl Operations {
     /// this host has none.
     pub(super) fn held_bytes(&self, object: ObjectId) -> (u64, bool) {
         let Some(record) = self.view.object(object) else { return (0, true) };
-        let mine = record.components.iter().filter(|component| component.host == self.me);
+        let mine = record.components.iter().filter(|component| component.shard == self.me);
         let held = mine.filter_map(|component| {
             let info = self.storage.holding(component.id)?.component(component.id)?;
             Some(u64::from(info.held) * CHUNK_SIZE)

@@ -76,9 +76,9 @@ impl Operations {
             names.extend((0..).zip(&volume.objects).map(|(at, object)| (*object, (volume, at))));
         }
         let repaired = self.repairs.repair_now(|object| names.contains_key(&object)).await;
-        let begun = repaired.begun.into_iter().filter_map(|(object, host)| {
+        let begun = repaired.begun.into_iter().filter_map(|(object, shard)| {
             let (volume, at) = names.get(&object)?;
-            let (volume, to) = (volume.name.clone(), self.view.host_name(host));
+            let (volume, to) = (volume.name.clone(), self.view.shard_name(shard));
             Some(RepairedCopy { volume, object: *at, to })
         });
         let mut refused: Set<(String, String)> = Set::new();
@@ -103,18 +103,18 @@ impl Operations {
     /// The host whose components would find no place on the others, with `more_bytes` more taken.
     pub(super) fn not_rebuilt(&self, more_bytes: u64) -> Option<String> {
         let mut spaces: Map<String, HostSpace> = Map::new();
-        for host in self.view.hosts() {
-            let Some(alive) = self.view.alive(host.id) else { continue };
+        for shard in self.view.shards() {
+            let Some(alive) = self.view.alive(shard.id) else { continue };
             let free_bytes = alive.free_bytes;
-            let used_bytes = host.capacity_bytes().saturating_sub(free_bytes);
-            let space = HostSpace { host: host.id, used_bytes, free_bytes };
+            let used_bytes = shard.capacity_bytes().saturating_sub(free_bytes);
+            let space = HostSpace { shard: shard.id, used_bytes, free_bytes };
             // What takes one shard of a host away may take all of them.
-            let sum = spaces.get(host.machine()).map_or(space, |sum| sum.with(space));
-            spaces.insert(host.machine().to_owned(), sum);
+            let sum = spaces.get(shard.machine()).map_or(space, |sum| sum.with(space));
+            spaces.insert(shard.machine().to_owned(), sum);
         }
         let hosts: Vec<HostSpace> = spaces.values().copied().collect();
         placement::not_rebuilt(&hosts, more_bytes).map(|one| {
-            let name = spaces.iter().find(|(_, space)| space.host == one.host);
+            let name = spaces.iter().find(|(_, space)| space.shard == one.shard);
             format!(
                 "{} has {}, and {} would be free on the others",
                 name.map_or("a host", |(name, _)| name),

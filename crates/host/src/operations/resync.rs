@@ -45,8 +45,8 @@ impl Operations {
         ResyncReport {
             volume: volume.to_owned(),
             object,
-            host: self.view.host_name(component.host),
-            by: self.view.host_name(self.me),
+            host: self.view.shard_name(component.shard),
+            by: self.view.shard_name(self.me),
             reason: self.resync_reason(record, component, of_record),
             waits: progress.is_none().then(waits),
             bytes_left,
@@ -69,8 +69,8 @@ impl Operations {
         let is_new = of_record.is_none_or(|one| one.seat <= Seat(1));
         match old {
             Some(old) => {
-                let from = self.view.host_name(old.host);
-                match self.view.alive(old.host) {
+                let from = self.view.shard_name(old.shard);
+                match self.view.alive(old.shard) {
                     Some(_) => ResyncReason::Moves { from },
                     None => ResyncReason::Repairs { from },
                 }

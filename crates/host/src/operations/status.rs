@@ -3,8 +3,8 @@
 
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
-use base::{HostId, Map, VolumeId};
-use directory::{ComponentRecord, ComponentState, HostRecord, ObjectRecord, VolumeRecord};
+use base::{Map, ShardId, VolumeId};
+use directory::{ComponentRecord, ComponentState, ObjectRecord, ShardRecord, VolumeRecord};
 use object::{Away, ObjectStatus};
 use operator::{
     ComplianceReport, ComponentReport, Health, HostReport, HostState, LimitedReport, StatusReport,
@@ -26,7 +26,7 @@ impl Operations {
         let maintenance = self.view.maintenance();
         let is_missed =
             |id| self.host_state(id).0 != HostState::Up && maintenance.mode(id).is_none();
-        let any_down = self.view.hosts().iter().any(|host| is_missed(host.id));
+        let any_down = self.view.shards().iter().any(|shard| is_missed(shard.id));
         let health = match (knows, any_down) {
             (false, _) => Health::Red,
             (true, true) => worst.max(Health::Yellow),
@@ -35,8 +35,8 @@ impl Operations {
         let mut alarms = self.directory_alarms();
         alarms.extend(self.release_alarms());
         let health = if alarms.is_empty() { health } else { Health::Red };
-        let (hosts, domains) = (self.view.hosts(), self.view.host_domains());
-        let hosts = hosts.iter().map(|record| {
+        let (shards, domains) = (self.view.shards(), self.view.host_domains());
+        let hosts = shards.iter().map(|record| {
             let (state, silent_seconds) = self.host_state(record.id);
             let (name, peer) = (record.name.clone(), record.peer_address.clone());
             let maintenance = self.maintenance_of(record);
@@ -46,7 +46,7 @@ impl Operations {
             HostReport { name, host, state, peer, silent_seconds, domains, level, maintenance }
         });
         StatusReport {
-            host: self.view.host_name(self.me),
+            host: self.view.shard_name(self.me),
             health,
             directory: self.directory.is_connected(),
             hosts: hosts.collect(),
@@ -57,19 +57,19 @@ impl Operations {
             groups,
             alarms,
             backups: self.backups.alarm(),
-            memory: vec![self.memory.report(self.view.host_name(self.me))],
+            memory: vec![self.memory.report(self.view.shard_name(self.me))],
             turns: vec![TurnsReport::new(
-                self.view.host_name(self.me),
+                self.view.shard_name(self.me),
                 self.env.long_turns(),
                 self.env.now(),
             )],
             resyncs: self.resyncs(),
-            writes: vec![WritesReport::new(self.view.host_name(self.me), &self.env)],
+            writes: vec![WritesReport::new(self.view.shard_name(self.me), &self.env)],
         }
     }
 
     /// Whether a host takes part, and for how many seconds it has not answered.
-    fn host_state(&self, id: HostId) -> (HostState, Option<u64>) {
+    fn host_state(&self, id: ShardId) -> (HostState, Option<u64>) {
         let silent = match self.seen.host(id) {
             Answers::Yes => None,
             Answers::No(silent) => Some(silent.as_secs()),
@@ -93,7 +93,7 @@ impl Operations {
         let objects: Vec<_> =
             volume.objects.iter().filter_map(|id| self.view.object(*id)).collect();
         let first = objects.first();
-        let owner = first.and_then(|o| o.owner.as_ref()).map(|o| self.view.host_name(o.host));
+        let owner = first.and_then(|o| o.owner.as_ref()).map(|o| self.view.shard_name(o.shard));
         let complete = objects.len() == volume.objects.len();
         let known: Vec<_> = objects.iter().map(|o| self.objects.status(o.id)).collect();
         let known = || objects.iter().zip(known.iter().map(Option::as_ref));
@@ -144,30 +144,30 @@ impl Operations {
     /// through a host that has a copy, else through any.
     fn doors(&self, objects: &[ObjectRecord]) -> Vec<String> {
         let best = self.best_doors(objects).into_iter();
-        best.map(|host| host.nbd_uri).collect()
+        best.map(|shard| shard.nbd_uri).collect()
     }
 
     /// Of each machine the shard through which clients reach a volume.
-    pub(crate) fn best_doors(&self, objects: &[ObjectRecord]) -> Vec<HostRecord> {
+    pub(crate) fn best_doors(&self, objects: &[ObjectRecord]) -> Vec<ShardRecord> {
         // How many objects a host owns, and how many copies it has.
-        let mut has: Map<HostId, (usize, usize)> = Map::new();
+        let mut has: Map<ShardId, (usize, usize)> = Map::new();
         for object in objects {
             if let Some(owner) = object.owner {
-                has.entry(owner.host).or_default().0 += 1;
+                has.entry(owner.shard).or_default().0 += 1;
             }
-            object.components.iter().for_each(|one| has.entry(one.host).or_default().1 += 1);
+            object.components.iter().for_each(|one| has.entry(one.shard).or_default().1 += 1);
         }
-        let worth = |host: &HostRecord| {
-            let is_up = self.view.alive(host.id).is_some();
-            (is_up, has.get(&host.id).copied().unwrap_or_default(), Reverse(host.id))
+        let worth = |shard: &ShardRecord| {
+            let is_up = self.view.alive(shard.id).is_some();
+            (is_up, has.get(&shard.id).copied().unwrap_or_default(), Reverse(shard.id))
         };
-        let hosts = self.view.hosts();
+        let shards = self.view.shards();
         // Of each machine its first host, and the best one.
-        let mut machines: Map<&str, (HostId, &HostRecord)> = Map::new();
-        for host in &hosts {
-            let (_, best) = machines.entry(host.machine()).or_insert((host.id, host));
-            if worth(host) > worth(best) {
-                *best = host;
+        let mut machines: Map<&str, (ShardId, &ShardRecord)> = Map::new();
+        for shard in &shards {
+            let (_, best) = machines.entry(shard.machine()).or_insert((shard.id, shard));
+            if worth(shard) > worth(best) {
+                *best = shard;
             }
         }
         let mut doors: Vec<_> = machines.into_values().collect();
@@ -189,7 +189,7 @@ impl Operations {
     /// Requests for a volume that waited here for its limits.
     fn limited(&self, volume: VolumeId) -> Vec<LimitedReport> {
         let limited = self.exports.limited(volume).filter(|limited| limited.requests > 0);
-        let host = || self.view.host_name(self.me);
+        let host = || self.view.shard_name(self.me);
         limited.map(|limited| LimitedReport::new(host(), limited)).into_iter().collect()
     }
 
@@ -225,14 +225,14 @@ impl Operations {
             let known = known.and_then(|known| known.component(c.id));
             ComponentReport {
                 object: at,
-                host: self.view.host_name(c.host),
-                domain: domains.innermost(c.host).map(str::to_owned),
+                host: self.view.shard_name(c.shard),
+                domain: domains.innermost(c.shard).map(str::to_owned),
                 group: c.group.to_string(),
                 state: state_name(c.state).to_owned(),
                 resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),
                 writes_waiting: known.map_or(0, |known| known.writes_waiting),
                 why: self.why(c, known.and_then(|known| known.away)),
-                replaces: replaced(c).map(|old| self.view.host_name(old.host)),
+                replaces: replaced(c).map(|old| self.view.shard_name(old.shard)),
             }
         };
         object.components.iter().map(report).collect()
@@ -240,11 +240,11 @@ impl Operations {
 
     /// Why a component is not active or its host not there, for people.
     pub(super) fn why(&self, component: &ComponentRecord, away: Option<Away>) -> Option<String> {
-        let host = self.view.host_name(component.host);
+        let host = self.view.shard_name(component.shard);
         let seconds = |left: Duration| left.as_secs() + 1;
         match away {
-            _ if self.view.alive(component.host).is_none() => Some(format!("{host} is down")),
-            _ if matches!(self.seen.host(component.host), Answers::No(_)) => {
+            _ if self.view.alive(component.shard).is_none() => Some(format!("{host} is down")),
+            _ if matches!(self.seen.host(component.shard), Answers::No(_)) => {
                 Some(format!("{host} does not answer"))
             }
             Some(Away::Unheard(since)) => Some(format!(

@@ -7,9 +7,9 @@
 
 use super::volumes::directory_away;
 use super::{Operations, Outcome, failed};
-use base::{HostId, Map};
+use base::{Map, ShardId};
 use directory::{
-    ALIVE_PREFIX, AliveRecord, ClusterRecord, Expect, HOST_PREFIX, HostRecord, Level, Transaction,
+    ALIVE_PREFIX, AliveRecord, ClusterRecord, Expect, HOST_PREFIX, Level, ShardRecord, Transaction,
     cluster_key,
 };
 use operator::{HostLevel, UpgradeReport};
@@ -50,21 +50,21 @@ impl Operations {
             let level = AliveRecord::decode(&entry.value).ok().map(|alive| alive.level);
             Some((directory::parse_alive_key(&key)?, level))
         });
-        let alive: Map<HostId, Option<Level>> = alive.collect();
+        let alive: Map<ShardId, Option<Level>> = alive.collect();
         let hosts = self.directory.list(HOST_PREFIX).await.map_err(directory_away)?.entries;
         let levels = hosts.into_iter().map(|(_, entry)| {
-            let host = HostRecord::decode(&entry.value).map_err(failed)?;
-            Ok((host.name, alive.get(&host.id).copied().flatten()))
+            let shard = ShardRecord::decode(&entry.value).map_err(failed)?;
+            Ok((shard.name, alive.get(&shard.id).copied().flatten()))
         });
         levels.collect()
     }
 
     /// One line for each host whose release is too far from this one's.
     pub(super) fn release_alarms(&self) -> Vec<String> {
-        let me = self.view.host_name(self.me);
+        let me = self.view.shard_name(self.me);
         let apart = self.seen.incompatible().into_iter();
-        let told = apart.map(|(host, theirs)| {
-            let host = self.view.host_name(host);
+        let told = apart.map(|(shard, theirs)| {
+            let host = self.view.shard_name(shard);
             format!(
                 "{host} speaks {theirs} of the frames between hosts, and {me} none of these: \
                  upgrade one release at a time, without leaving one out"

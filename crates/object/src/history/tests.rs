@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use base::{HostId, Incarnation, Rng, Seat, WriterEpoch};
+use base::{Incarnation, Rng, Seat, ShardId, WriterEpoch};
 
 #[test]
 fn versions_and_terms_of_one_history_rise_together() {
@@ -20,7 +20,7 @@ fn versions_and_terms_of_one_history_rise_together() {
 /// A component that is absent is not fenced; its host sees what the others go on with.
 #[test]
 fn what_a_host_saw_in_later_terms_counts_beside_what_its_component_was_fenced_in() {
-    let owner = |host| OwnerRecord { host: HostId(host), incarnation: Incarnation(1) };
+    let owner = |host| OwnerRecord { shard: ShardId(host), incarnation: Incarnation(1) };
     let claim = |term, version, host| Claim {
         term: Term(term),
         version: Version(version),
@@ -28,7 +28,7 @@ fn what_a_host_saw_in_later_terms_counts_beside_what_its_component_was_fenced_in
     };
     let meta = ComponentMeta {
         term: Term(2),
-        owner_host: HostId(1),
+        owner_shard: ShardId(1),
         owner_incarnation: Incarnation(1),
         seat: Seat(1),
         version: Version(5),
@@ -66,8 +66,8 @@ impl Line {
         self.version.0 += 1;
         let term = Term(self.term.0 + 1);
         let owner = loop {
-            let host = HostId(1 + rng.below(3) as u32);
-            let owner = OwnerRecord { host, incarnation: Incarnation(1 + rng.below(6)) };
+            let shard = ShardId(1 + rng.below(3) as u32);
+            let owner = OwnerRecord { shard, incarnation: Incarnation(1 + rng.below(6)) };
             if used.get(&owner).is_none_or(|last| *last < term) {
                 break owner;
             }
@@ -82,7 +82,7 @@ impl Line {
     fn known(fenced: &Self, told: &Self, seen: &[Self]) -> Known {
         let meta = ComponentMeta {
             term: told.term,
-            owner_host: told.owner.host,
+            owner_shard: told.owner.shard,
             owner_incarnation: told.owner.incarnation,
             seat: Seat(1),
             version: fenced.version,
@@ -120,7 +120,7 @@ fn a_record_descends_from_what_was_seen_or_is_refused() {
     for seed in 0..2000 {
         let mut rng = Rng::new(seed);
         let mut used = base::Map::new();
-        let owner = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+        let owner = OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) };
         let mut line = Line { version: Version(1), term: Term(0), owner, claims: Vec::new() };
         let mut all = Vec::new();
         line.claim(&mut rng, &mut used); // nothing changes before

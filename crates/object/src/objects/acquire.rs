@@ -221,11 +221,11 @@ impl ObjectsInner {
         term: Term,
     ) -> Option<Result<(), ObjectError>> {
         let me = self.context.me;
-        if owner.host == me.host {
+        if owner.shard == me.shard {
             return Some(Err(ObjectError::Inaccessible)); // a newer run of my own host
         }
-        let to = wire::OwnerId { host: me.host, incarnation: me.incarnation };
-        let call = self.context.peers.call(owner.host, Request::HandOver { object: id, to });
+        let to = wire::OwnerId { shard: me.shard, incarnation: me.incarnation };
+        let call = self.context.peers.call(owner.shard, Request::HandOver { object: id, to });
         match self.env().timeout(REMOTE_WAIT, call).await {
             Ok(Ok(Response::Done)) => None,
             Ok(Ok(_)) => Some(self.open_remote(id, owner, term).await),
@@ -247,10 +247,10 @@ impl ObjectsInner {
             record.map_or(base::VolumeId(0), |(record, _)| record.volume)
         };
         let request = Request::ClientOpen { volume, object: id, term };
-        let call = self.context.peers.call(owner.host, request);
+        let call = self.context.peers.call(owner.shard, request);
         let last = match self.env().timeout(REMOTE_WAIT, call).await {
             Ok(Ok(Response::Done)) => None,
-            Ok(Ok(Response::Opened { last })) if last.client == self.context.me.host => Some(last),
+            Ok(Ok(Response::Opened { last })) if last.client == self.context.me.shard => Some(last),
             _ => return Err(ObjectError::Inaccessible),
         };
         if let Some(last) = last
@@ -270,7 +270,7 @@ impl ObjectsInner {
             record.and_then(|(record, _)| Some((record.owner?, record.term)))
         };
         match known {
-            Some((owner, term)) if owner.host != self.context.me.host => {
+            Some((owner, term)) if owner.shard != self.context.me.shard => {
                 self.open_remote(id, owner, term).await
             }
             _ => Err(ObjectError::Inaccessible),

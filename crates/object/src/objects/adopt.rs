@@ -5,7 +5,7 @@
 
 use super::acquire::Wish;
 use super::{ObjectSlot, ObjectsInner, Route};
-use base::{HostId, Instant, ObjectId};
+use base::{Instant, ObjectId, ShardId};
 use directory::{ComponentState, ObjectRecord};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -57,10 +57,10 @@ impl ObjectsInner {
         for (id, slot) in self.slots.borrow().iter().filter(|(_, slot)| slot.is_attached) {
             if let Route::Remote(owner, _) = &slot.route {
                 let to = wire::OwnerId {
-                    host: self.context.me.host,
+                    shard: self.context.me.shard,
                     incarnation: self.context.me.incarnation,
                 };
-                asked.push((owner.host, Request::HandOver { object: *id, to }));
+                asked.push((owner.shard, Request::HandOver { object: *id, to }));
             }
         }
         if asked.is_empty() || self.is_asking.replace(true) {
@@ -68,8 +68,8 @@ impl ObjectsInner {
         }
         let this = Rc::clone(self);
         self.spawn("ask for what is used here", async move {
-            for (host, request) in asked {
-                let call = this.context.peers.call(host, request);
+            for (shard, request) in asked {
+                let call = this.context.peers.call(shard, request);
                 drop(this.env().timeout(super::acquire::REMOTE_WAIT, call).await);
             }
             this.is_asking.set(false);
@@ -119,24 +119,24 @@ impl ObjectsInner {
             // Never used: it waits for its first client. Made anew of what its components say: what
             // is not whole comes back under an owner only.
             let is_whole = record.components.iter().all(|c| c.state == ComponentState::Active);
-            let place = place_of(record, me.host).filter(|_| !is_whole && !record.is_doubted)?;
+            let place = place_of(record, me.shard).filter(|_| !is_whole && !record.is_doubted)?;
             return Some(self.context.options.adopt_after + LOOK * place);
         };
-        if owner.host == me.host {
+        if owner.shard == me.shard {
             // My earlier run, or a term of my own that ended without a successor.
             return (owner.incarnation <= me.incarnation).then_some(Duration::ZERO);
         }
-        if self.context.alive.borrow().get(&owner.host) == Some(&owner.incarnation) {
+        if self.context.alive.borrow().get(&owner.shard) == Some(&owner.incarnation) {
             return None;
         }
-        let place = place_of(record, me.host)?;
+        let place = place_of(record, me.shard)?;
         Some(self.context.options.adopt_after + LOOK * place)
     }
 }
 
 /// This host's place among those with an active component: the first tries first.
-fn place_of(record: &ObjectRecord, host: HostId) -> Option<u32> {
+fn place_of(record: &ObjectRecord, shard: ShardId) -> Option<u32> {
     let active = record.components.iter().filter(|c| c.state == ComponentState::Active);
-    let place = active.map(|component| component.host).position(|at| at == host)?;
+    let place = active.map(|component| component.shard).position(|at| at == shard)?;
     u32::try_from(place).ok()
 }

@@ -9,7 +9,7 @@
 //! says anything to the components.
 
 use super::{ObjectsInner, Route};
-use base::{ComponentId, HostId, ObjectId, Session, Term, Version};
+use base::{ComponentId, ObjectId, Session, ShardId, Term, Version};
 use directory::ObjectRecord;
 use std::rc::Rc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl ObjectsInner {
             return;
         }
         base::hit(base::Probe::DeposedConsented);
-        for component in record.components.iter().filter(|c| c.host != me.host) {
+        for component in record.components.iter().filter(|c| c.shard != me.shard) {
             let (inner, object, component) = (Rc::clone(self), record.id, component.id);
             let is_new = {
                 let mut slots = self.slots.borrow_mut();
@@ -66,8 +66,8 @@ impl ObjectsInner {
     /// Until the component's host has answered in the newest term: while it could not be reached
     /// the object may have gone from hand to hand, and only who is in its books can let go.
     async fn consent(&self, object: ObjectId, component: ComponentId) {
-        while let Some((host, request, term)) = self.consent_now(object, component) {
-            let answer = self.context.peers.call(host, request).await;
+        while let Some((shard, request, term)) = self.consent_now(object, component) {
+            let answer = self.context.peers.call(shard, request).await;
             // Only what its next run would know as well.
             let (is_heard, pause) = match answer {
                 // The component comes back as it was, with this host in its books.
@@ -90,10 +90,10 @@ impl ObjectsInner {
         &self,
         object: ObjectId,
         component: ComponentId,
-    ) -> Option<(HostId, Request, Term)> {
+    ) -> Option<(ShardId, Request, Term)> {
         let record = self.newest(object)?;
         let to = record.owner.filter(|owner| *owner != self.context.me_as_owner())?;
-        let owner = wire::OwnerId { host: to.host, incarnation: to.incarnation };
+        let owner = wire::OwnerId { shard: to.shard, incarnation: to.incarnation };
         let of = record.components.iter().find(|c| c.id == component)?;
         let (term, seat) = (record.term, of.seat);
         // The session is below every one that the new owner uses.
@@ -103,7 +103,7 @@ impl ObjectsInner {
         let version = Version(0);
         let claims = crate::record::claims(&record);
         let request = Request::Fence { target, version, owner, create: None, claims };
-        Some((of.host, request, term))
+        Some((of.shard, request, term))
     }
 
     fn newest(&self, id: ObjectId) -> Option<ObjectRecord> {

@@ -3,7 +3,7 @@
 
 use super::{Objects, ObjectsInner, reserve_chunks};
 use crate::status::ObjectError;
-use base::{GroupId, HostId, ObjectId};
+use base::{GroupId, ObjectId, ShardId};
 use directory::{ComponentRecord, ObjectRecord};
 use env::join_all;
 use std::rc::Rc;
@@ -22,20 +22,20 @@ impl Objects {
         &self,
         mut record: ObjectRecord,
         reserve_percent: u8,
-    ) -> Result<ObjectRecord, Vec<(HostId, ObjectError)>> {
+    ) -> Result<ObjectRecord, Vec<(ShardId, ObjectError)>> {
         let inner = &self.0.0;
         let chunks = reserve_chunks(record.sectors, reserve_percent);
         let create = async |component: &ComponentRecord| {
-            let (host, id) = (component.host, component.id);
-            let made = inner.make(host, record.id, component, record.sectors).await;
+            let (shard, id) = (component.shard, component.id);
+            let made = inner.make(shard, record.id, component, record.sectors).await;
             let made = match made {
                 Ok(group) if chunks > 0 => {
                     let reserve = Request::ReserveSpace { component: id, chunks };
-                    inner.ask_replica(host, reserve).await.map(|()| group)
+                    inner.ask_replica(shard, reserve).await.map(|()| group)
                 }
                 made => made,
             };
-            made.map_err(|error| (host, error))
+            made.map_err(|error| (shard, error))
         };
         let creations = record.components.iter().map(|component| Box::pin(create(component)));
         let made = join_all(creations.collect()).await;
@@ -59,7 +59,7 @@ impl Objects {
     pub async fn discard(&self, record: &ObjectRecord) -> bool {
         let delete = |component: &ComponentRecord| {
             let request = Request::DeleteComponent { object: record.id, component: component.id };
-            self.0.0.ask_replica(component.host, request)
+            self.0.0.ask_replica(component.shard, request)
         };
         let deletions = record.components.iter().map(|component| Box::pin(delete(component)));
         join_all(deletions.collect()).await.iter().all(Result::is_ok)
@@ -70,16 +70,16 @@ impl ObjectsInner {
     /// Has a component made; the disk group that it is on.
     async fn make(
         self: &Rc<Self>,
-        host: HostId,
+        shard: ShardId,
         object: ObjectId,
         component: &ComponentRecord,
         sectors: u64,
     ) -> Result<GroupId, ObjectError> {
         let request = Request::CreateComponent { object, component: component.id, sectors };
-        match self.ask_replica_for(host, request).await? {
+        match self.ask_replica_for(shard, request).await? {
             Response::Created { group } => Ok(group),
             other => {
-                tracing::warn!(%object, %host, ?other, "a component was made, and no word where");
+                tracing::warn!(%object, %shard, ?other, "a component was made, and no word where");
                 Ok(component.group)
             }
         }

@@ -6,7 +6,7 @@
 //! do not depend on disks. Those that others gave to this host stay, and so do those that it gave.
 
 use super::{Objects, Route};
-use base::{ComponentId, GroupId, HostId, Set};
+use base::{ComponentId, GroupId, Set, ShardId};
 use directory::ComponentState;
 use diskgroup::DiskGroup;
 
@@ -64,7 +64,7 @@ impl Objects {
 
     /// The record of a host was written anew, at that revision of the directory: its disks may be
     /// others, and what failed there may go well now.
-    pub fn host_changed(&self, host: HostId, revision: u64) {
-        self.0.0.context.hosts.borrow_mut().insert(host, revision);
+    pub fn host_changed(&self, shard: ShardId, revision: u64) {
+        self.0.0.context.hosts.borrow_mut().insert(shard, revision);
     }
 }

@@ -17,7 +17,7 @@ impl ObjectsInner {
         range: SectorRange,
     ) -> Result<ReadData, ObjectError> {
         let request = Request::ClientRead { object: id, term, range };
-        match self.context.peers.call(to.host, request).await {
+        match self.context.peers.call(to.shard, request).await {
             Ok(Response::Data { crcs, payload }) => {
                 // A mismatch arose on the way: the owner has a good copy, ask again.
                 let is_good = wire::verify(range, &crcs, &payload);
@@ -33,7 +33,7 @@ impl ObjectsInner {
         to: directory::OwnerRecord,
         request: Request,
     ) -> Result<(), ObjectError> {
-        match self.context.peers.call(to.host, request).await {
+        match self.context.peers.call(to.shard, request).await {
             Ok(Response::Done) => Ok(()),
             other => Err(self.failed(id, to, other)),
         }
@@ -47,7 +47,7 @@ impl ObjectsInner {
         range: SectorRange,
     ) -> Result<Vec<(SectorRange, bool)>, ObjectError> {
         let request = Request::ClientExtents { object: id, term, range };
-        match self.context.peers.call(to.host, request).await {
+        match self.context.peers.call(to.shard, request).await {
             Ok(Response::Extents { ranges }) => Ok(ranges),
             other => Err(self.failed(id, to, other)),
         }

@@ -3,7 +3,7 @@
 
 use super::Objects;
 use crate::status::Vouched;
-use base::{ComponentId, HostId};
+use base::{ComponentId, ShardId};
 use env::join_all;
 use std::time::Duration;
 use wire::{Holding, Refusal, Request, Response};
@@ -24,18 +24,18 @@ impl Objects {
 
     /// Asks other hosts whether one of them surely has all that `holding` says; for two seconds at
     /// most.
-    pub async fn vouched(&self, hosts: Vec<HostId>, holding: Holding) -> Vouched {
+    pub async fn vouched(&self, shards: Vec<ShardId>, holding: Holding) -> Vouched {
         let inner = &self.0.0;
-        let ask = async |host: HostId| {
-            let call = inner.context.peers.call(host, Request::Vouch { holding });
-            (host, inner.env().timeout(VOUCH_WAIT, call).await)
+        let ask = async |shard: ShardId| {
+            let call = inner.context.peers.call(shard, Request::Vouch { holding });
+            (shard, inner.env().timeout(VOUCH_WAIT, call).await)
         };
-        let others = hosts.into_iter().filter(|host| *host != inner.context.me.host);
-        let answers = join_all(others.map(|host| Box::pin(ask(host))).collect()).await;
+        let others = shards.into_iter().filter(|shard| *shard != inner.context.me.shard);
+        let answers = join_all(others.map(|shard| Box::pin(ask(shard))).collect()).await;
         let mut vouched = Vouched::ByNobody;
-        for (host, answer) in answers {
+        for (shard, answer) in answers {
             match answer {
-                Ok(Ok(Response::Done)) => return Vouched::By(host),
+                Ok(Ok(Response::Done)) => return Vouched::By(shard),
                 Ok(Ok(Response::Refused { reason: Refusal::NotReady })) => vouched = Vouched::Busy,
                 _ => {}
             }

@@ -44,7 +44,7 @@ impl ObjectsInner {
         component: ComponentId,
         range: SectorRange,
     ) -> Result<(), ObjectError> {
-        let me = self.context.me.host;
+        let me = self.context.me.shard;
         if let Some(owner) = self.local_owner(object) {
             return owner.repair_component(me, component, range).await;
         }
@@ -53,10 +53,10 @@ impl ObjectsInner {
             let record = slots.get(&object).and_then(|slot| slot.record.as_ref());
             record.and_then(|(record, _)| Some((record.owner?, record.term)))
         };
-        let known = known.filter(|(owner, _)| owner.host != me);
+        let known = known.filter(|(owner, _)| owner.shard != me);
         let (owner, term) = known.ok_or(ObjectError::NotOwner)?;
         let request = Request::Repair { object, term, component, range };
-        match self.context.peers.call(owner.host, request).await {
+        match self.context.peers.call(owner.shard, request).await {
             Ok(Response::Done) => Ok(()),
             Ok(Response::Failed { reason: Failure::Io }) => Err(ObjectError::Io),
             Ok(Response::Moved { .. }) => Err(ObjectError::NotOwner),
@@ -82,7 +82,7 @@ impl ObjectsInner {
         self.repairs.set(self.repairs.get() + 1);
         let inner = Rc::clone(self);
         self.spawn("repair for another host", async move {
-            let repaired = owner.repair_component(from.host, component, range);
+            let repaired = owner.repair_component(from.shard, component, range);
             let repaired = inner.env().timeout(REPAIR_WAIT, Box::pin(repaired)).await;
             inner.repairs.set(inner.repairs.get() - 1);
             reply.send(match repaired {

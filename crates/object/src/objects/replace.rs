@@ -50,7 +50,7 @@ impl ObjectsInner {
             Route::Unknown => return Err(ReplaceError::moved()),
         };
         let request = Request::Members { object, term, change };
-        let asked = self.context.peers.call(owner.host, request);
+        let asked = self.context.peers.call(owner.shard, request);
         match self.env().timeout(REPLACE_WAIT, asked).await {
             Ok(Ok(Response::Done)) => Ok(()),
             Ok(Ok(answer)) => Err(error_in(&answer)),

@@ -3,7 +3,7 @@
 
 use super::Objects;
 use crate::status::ObjectError;
-use base::{ComponentId, HostId};
+use base::{ComponentId, ShardId};
 use wire::{RESERVE_LIMIT, Request, Response};
 
 impl Objects {
@@ -14,11 +14,11 @@ impl Objects {
     /// [`ObjectError::Inaccessible`]: it does not answer in time, or has no such component now.
     pub async fn reserve_limit(
         &self,
-        host: HostId,
+        shard: ShardId,
         component: ComponentId,
     ) -> Result<Option<u32>, ObjectError> {
         let ask = Request::ReserveSpace { component, chunks: RESERVE_LIMIT };
-        match self.0.0.ask_replica_for(host, ask).await {
+        match self.0.0.ask_replica_for(shard, ask).await {
             Ok(Response::Durable { free_chunks, .. }) => Ok(Some(free_chunks)),
             Ok(_) | Err(ObjectError::Full) => Ok(None),
             Err(error) => Err(error),
@@ -33,10 +33,10 @@ impl Objects {
     /// [`ObjectError::Io`]: it may have happened.
     pub async fn reserve(
         &self,
-        host: HostId,
+        shard: ShardId,
         component: ComponentId,
         chunks: u32,
     ) -> Result<(), ObjectError> {
-        self.0.0.ask_replica(host, Request::ReserveSpace { component, chunks }).await
+        self.0.0.ask_replica(shard, Request::ReserveSpace { component, chunks }).await
     }
 }

@@ -5,7 +5,7 @@ use super::{Forwarded, ObjectsInner, Route};
 use crate::handover::{consents, hand_over};
 use crate::owner::{Owner, Phase};
 use crate::status::ObjectError;
-use base::{HostId, ObjectId, Term};
+use base::{ObjectId, ShardId, Term};
 use peer::{Handler, PeerId, Reply};
 use std::rc::{Rc, Weak};
 use wire::{Failure, Refusal, Request, Response};
@@ -30,7 +30,7 @@ impl Handler for Door {
 
 impl ObjectsInner {
     fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
-        let me = self.context.me.host;
+        let me = self.context.me.shard;
         match request {
             Request::Fence { target, version, owner: to, create, ref claims } => {
                 // Rule 52c: a Fence that reaches the old owner's own host stops it in this step.
@@ -41,8 +41,8 @@ impl ObjectsInner {
                 {
                     let consents = consents(&owner, version, target.term, to, claims);
                     owner.step_down("a newer owner fences");
-                    for (host, request) in consents.into_iter().filter(|(host, _)| *host != me) {
-                        let call = self.context.peers.call(host, request);
+                    for (shard, request) in consents.into_iter().filter(|(shard, _)| *shard != me) {
+                        let call = self.context.peers.call(shard, request);
                         self.spawn("consent", async move { drop(call.await) });
                     }
                 }
@@ -110,14 +110,14 @@ impl ObjectsInner {
         let record = slots.get(&object).and_then(|slot| slot.record.as_ref());
         let owner = record.and_then(|(record, _)| record.owner);
         let owner =
-            owner.map(|owner| wire::OwnerId { host: owner.host, incarnation: owner.incarnation });
+            owner.map(|owner| wire::OwnerId { shard: owner.shard, incarnation: owner.incarnation });
         let term = record.map_or(Term(0), |(record, _)| record.term);
         Response::Moved { owner, term }
     }
 
-    fn forwarded(&self, object: ObjectId, host: HostId) -> Rc<Forwarded> {
+    fn forwarded(&self, object: ObjectId, shard: ShardId) -> Rc<Forwarded> {
         let mut slots = self.slots.borrow_mut();
-        Rc::clone(slots.entry(object).or_default().forwarded.entry(host).or_default())
+        Rc::clone(slots.entry(object).or_default().forwarded.entry(shard).or_default())
     }
 
     /// One client request of another host, counted while it is under way.
@@ -128,7 +128,7 @@ impl ObjectsInner {
         let Some(owner) = self.serving(object, term) else {
             return reply.send(self.moved(object));
         };
-        let forwarded = self.forwarded(object, from.host);
+        let forwarded = self.forwarded(object, from.shard);
         if forwarded.count.get() >= self.context.options.limits.forwarded {
             base::hit(base::Probe::ForwardedFull);
             return reply.send(Response::Failed { reason: Failure::Busy });
@@ -158,7 +158,7 @@ impl ObjectsInner {
         let Some(owner) = self.serving(object, term) else {
             return reply.send(self.moved(object));
         };
-        let forwarded = self.forwarded(object, from.host);
+        let forwarded = self.forwarded(object, from.shard);
         let inner = Rc::clone(self);
         self.spawn("client open", async move {
             loop {
@@ -167,7 +167,7 @@ impl ObjectsInner {
                     return reply.send(inner.moved(object));
                 }
                 if forwarded.count.get() == 0 {
-                    let last = owner.state.borrow().clients.last_of(from.host);
+                    let last = owner.state.borrow().clients.last_of(from.shard);
                     let last = last.filter(|last| last.run >= from.incarnation);
                     return reply
                         .send(last.map_or(Response::Done, |last| Response::Opened { last }));
@@ -197,13 +197,13 @@ impl ObjectsInner {
             Route::Local(owner) if owner.phase() == Phase::Serving => owner,
             _ => return reply.send(self.moved(object)),
         };
-        let is_sender = to.host == from.host && to.incarnation == from.incarnation;
+        let is_sender = to.shard == from.shard && to.incarnation == from.incarnation;
         if is_attached || !is_sender {
             return reply.send(self.moved(object));
         }
         let inner = Rc::clone(self);
         self.spawn("hand over", async move {
-            let to = directory::OwnerRecord { host: to.host, incarnation: to.incarnation };
+            let to = directory::OwnerRecord { shard: to.shard, incarnation: to.incarnation };
             if hand_over(&owner, to).await {
                 base::hit(base::Probe::HandedOver);
                 reply.send(Response::Done);

@@ -7,7 +7,7 @@
 use super::road::Road;
 use super::window::Mask;
 use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
+    ComponentId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, ShardId, Term,
 };
 use env::Slice;
 use env::channel::OneSender;
@@ -143,7 +143,7 @@ impl Frame {
 /// The conversation with one component.
 pub(crate) struct Leg {
     pub(crate) component: ComponentId,
-    pub(crate) host: HostId,
+    pub(crate) shard: ShardId,
     pub(crate) seat: Seat,
     pub(crate) session: Session,
     pub(crate) bit: Mask,

@@ -88,7 +88,7 @@ impl Owner {
             self.env().spend_steps(1).await; // up to a thousand chunks
             let _guard = self.lock.lock(piece, LockMode::Shared).await; // rule 10
             self.check_serving()?;
-            let local = self.source(0).filter(|source| source.host == self.context.me.host);
+            let local = self.source(0).filter(|source| source.shard == self.context.me.shard);
             let group =
                 local.as_ref().and_then(|source| self.context.disks.holding(source.component));
             match (local, group) {
@@ -124,9 +124,9 @@ impl Owner {
     ) -> SourceAnswer {
         let (component, session) = (source.component, source.session);
         let context = &self.context;
-        let is_here = source.host == context.me.host;
+        let is_here = source.shard == context.me.shard;
         let request = Request::Read { target: source.target, range };
-        let answer = context.ask(source.host, request).await;
+        let answer = context.ask(source.shard, request).await;
         match answer {
             // The group compared what it read with the checksums a moment ago: looking again is for
             // what came over a network.

@@ -7,7 +7,7 @@ use super::state::{Owner, OwnerState, Ticket};
 use super::window::Mask;
 use super::write::WriteContent;
 use crate::status::ObjectError;
-use base::{ComponentId, HostId, Quirk, SectorRange};
+use base::{ComponentId, Quirk, SectorRange, ShardId};
 use env::LockMode;
 use env::channel::oneshot;
 use std::rc::Rc;
@@ -30,13 +30,13 @@ impl Owner {
     /// [`ObjectError::NotOwner`], [`ObjectError::Inaccessible`]: not now.
     pub(crate) async fn repair_component(
         self: &Rc<Self>,
-        host: HostId,
+        shard: ShardId,
         component: ComponentId,
         range: SectorRange,
     ) -> Result<(), ObjectError> {
         self.check_range(range)?;
         let leg_of = |state: &OwnerState| {
-            let leg = state.leg(component).filter(|leg| leg.host == host);
+            let leg = state.leg(component).filter(|leg| leg.shard == shard);
             leg.map_or(0, |leg| leg.bit)
         };
         self.repair(range, leg_of).await?;

@@ -14,7 +14,7 @@ use super::change::ChangeError;
 use super::state::{Owner, Phase};
 use crate::record::{self, CannotReplace};
 use crate::status::ReplaceError;
-use base::{ComponentId, GroupId, HostId, Version};
+use base::{ComponentId, GroupId, ShardId, Version};
 use directory::{ObjectRecord, RemovedComponent};
 use env::channel::oneshot;
 use std::rc::Rc;
@@ -80,18 +80,18 @@ impl Owner {
     async fn add(
         self: &Rc<Self>,
         old: Option<ComponentId>,
-        host: HostId,
+        shard: ShardId,
         by: DecidedBy,
     ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
         let why_not = |record: &ObjectRecord| {
-            self.outdated(record, by).or_else(|| record::why_not_add(record, old, host))
+            self.outdated(record, by).or_else(|| record::why_not_add(record, old, shard))
         };
         self.check(why_not)?;
         let id = ComponentId(self.env().random());
-        let group = self.make(id, host).await?;
+        let group = self.make(id, shard).await?;
         let compose = |record: &ObjectRecord| match why_not(record) {
-            None => record::add(record, (id, host, group), old),
+            None => record::add(record, (id, shard, group), old),
             Some(_) => None,
         };
         let added = self.change(|state| compose(&state.record)).await;
@@ -99,7 +99,7 @@ impl Owner {
             Ok(()) => {
                 base::hit(base::Probe::ComponentAdded);
                 let object = self.id;
-                tracing::info!(%object, ?old, new = %id, %host, "a component is added");
+                tracing::info!(%object, ?old, new = %id, %shard, "a component is added");
                 return Ok(());
             }
             // Perhaps it is in the record all the same. If not, it goes as one that never held
@@ -108,7 +108,7 @@ impl Owner {
             Err(ChangeError::Nothing) => self.check(why_not).err().unwrap_or(ReplaceError::Busy),
             Err(ChangeError::Unavailable) => ReplaceError::unavailable(),
         };
-        self.delete(id, host).await;
+        self.delete(id, shard).await;
         Err(error)
     }
 
@@ -169,12 +169,12 @@ impl Owner {
     /// What comes before the CAS that takes `old` out, where rules 39 and 40 are broken.
     pub(crate) async fn take_out_too_early(&self, old: ComponentId) {
         let mutations = self.options().mutations;
-        let host = record::component(&self.state.borrow().record, old).map(|old| old.host);
+        let shard = record::component(&self.state.borrow().record, old).map(|old| old.shard);
         if mutations.complete_before_replaced() {
             self.lose(old);
         }
-        if let Some(host) = host.filter(|_| mutations.delete_before_replaced()) {
-            self.delete(old, host).await;
+        if let Some(shard) = shard.filter(|_| mutations.delete_before_replaced()) {
+            self.delete(old, shard).await;
         }
     }
 
@@ -203,11 +203,11 @@ impl Owner {
     async fn make(
         self: &Rc<Self>,
         component: ComponentId,
-        host: HostId,
+        shard: ShardId,
     ) -> Result<GroupId, ReplaceError> {
         let request =
             Request::CreateComponent { object: self.id, component, sectors: self.sectors };
-        let mut made = Box::pin(self.context.ask(host, request));
+        let mut made = Box::pin(self.context.ask(shard, request));
         match self.env().timeout(MAKE_WAIT, &mut made).await {
             Ok(Ok(Response::Created { group })) => return Ok(group),
             Ok(Ok(Response::Failed { reason: Failure::Full })) => return Err(ReplaceError::Full),
@@ -216,7 +216,7 @@ impl Owner {
                 let owner = Rc::clone(self);
                 self.spawn("delete what is made too late", async move {
                     if let Ok(Response::Created { .. }) = made.await {
-                        owner.delete(component, host).await;
+                        owner.delete(component, shard).await;
                     }
                 });
             }
@@ -226,9 +226,9 @@ impl Owner {
 
     /// Whether `component` is surely deleted. Ids are never used twice, so a request that comes
     /// late finds nothing else.
-    async fn delete(&self, component: ComponentId, host: HostId) -> bool {
+    async fn delete(&self, component: ComponentId, shard: ShardId) -> bool {
         let request = Request::DeleteComponent { object: self.id, component };
-        let deleted = self.context.ask(host, request);
+        let deleted = self.context.ask(shard, request);
         matches!(self.env().timeout(DELETE_WAIT, deleted).await, Ok(Ok(Response::Done)))
     }
 
@@ -245,9 +245,9 @@ impl Owner {
                 continue;
             }
             let mut gone = Vec::new();
-            for RemovedComponent { id, host } in removed {
-                let is_no_member = self.context.removed.borrow().contains(&host);
-                if is_no_member || self.delete(id, host).await {
+            for RemovedComponent { id, shard } in removed {
+                let is_no_member = self.context.removed.borrow().contains(&shard);
+                if is_no_member || self.delete(id, shard).await {
                     base::hit(base::Probe::RemovedDeleted);
                     gone.push(id);
                 }

@@ -7,7 +7,7 @@
 
 use crate::context::Context;
 use crate::replica::Replicas;
-use base::{HostId, Lsn};
+use base::{Lsn, ShardId};
 use peer::{AnswerQueue, Call, Class, PeerError, PeerId, Reply, Sequence};
 use std::rc::Rc;
 use wire::{Request, Response};
@@ -27,10 +27,10 @@ enum RoadEnd {
 
 impl Road {
     /// The way to the components of `host`, for one session.
-    pub(crate) fn new(context: &Context, host: HostId) -> Self {
-        let to = match host == context.me.host {
+    pub(crate) fn new(context: &Context, shard: ShardId) -> Self {
+        let to = match shard == context.me.shard {
             true => RoadEnd::Here(Rc::clone(&context.replicas), context.me),
-            false => RoadEnd::There(context.peers.sequence(host)),
+            false => RoadEnd::There(context.peers.sequence(shard)),
         };
         Self { to, answers: AnswerQueue::new() }
     }

@@ -12,7 +12,7 @@ use crate::rate::CopyRate;
 use crate::record;
 use crate::status::{ComponentStatus, CopyProgress, ObjectError};
 use base::{
-    ClientTable, ComponentId, GroupId, HostId, Instant, Lsn, Map, ObjectId, SectorRange, Session,
+    ClientTable, ComponentId, GroupId, Instant, Lsn, Map, ObjectId, SectorRange, Session, ShardId,
     Term, WriterEpoch,
 };
 use directory::ObjectRecord;
@@ -243,7 +243,7 @@ impl Owner {
             base::hit(base::Probe::SteppedDownBusy);
         }
         for leg in &legs {
-            self.release_lease(leg.host);
+            self.release_lease(leg.shard);
         }
         drop(legs);
         drop(tickets);
@@ -267,12 +267,12 @@ impl Owner {
     /// Adds the leg of `component`, broken: its keeper (or the take-over) fences it.
     pub(crate) fn add_leg(&self, component: ComponentId, role: LegRole) {
         let now = self.now();
-        let host = {
+        let shard = {
             let mut state = self.state.borrow_mut();
             let Some(record) = record::component(&state.record, component) else {
                 unreachable!("a leg to a component that is not in the record")
             };
-            let (host, seat) = (record.host, record.seat);
+            let (shard, seat) = (record.shard, record.seat);
             assert!(state.legs.iter().all(|leg| leg.component != component), "two legs to one");
             let free_chunks = if state.full == Some(component) { 0 } else { u32::MAX };
             let used = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
@@ -282,7 +282,7 @@ impl Owner {
             state.window.forget(bit);
             state.legs.push(Leg {
                 component,
-                host,
+                shard,
                 seat,
                 session: Session(0),
                 bit,
@@ -299,10 +299,10 @@ impl Owner {
                 fenced: None,
                 told: Lsn::ZERO,
             });
-            host
+            shard
         };
-        if host != self.context.me.host {
-            self.context.leases.need(host);
+        if shard != self.context.me.shard {
+            self.context.leases.need(shard);
         }
     }
 
@@ -316,16 +316,16 @@ impl Owner {
             };
             state.legs.remove(at)
         };
-        self.release_lease(leg.host);
+        self.release_lease(leg.shard);
         drop(leg);
         self.changed.notify();
         self.drained.notify();
         self.settle();
     }
 
-    fn release_lease(&self, host: HostId) {
-        if host != self.context.me.host {
-            self.context.leases.release(host);
+    fn release_lease(&self, shard: ShardId) {
+        if shard != self.context.me.shard {
+            self.context.leases.release(shard);
         }
     }
 
@@ -370,7 +370,7 @@ impl Owner {
             let resync = state.resyncs.get(&component.id);
             ComponentStatus {
                 id: component.id,
-                host: component.host,
+                shard: component.shard,
                 state: component.state,
                 replaces: component.replaces,
                 resync_bytes_left: resync.map_or(0, |resync| resync.dirty.bytes()),
@@ -416,9 +416,9 @@ impl OwnerState {
     }
 
     /// How many components of other hosts count for the lease.
-    pub(crate) fn remote_for_lease(&self, me: HostId) -> usize {
+    pub(crate) fn remote_for_lease(&self, me: ShardId) -> usize {
         let components = self.record.components.iter();
-        components.filter(|c| c.host != me && self.counts_for_lease(c.id)).count()
+        components.filter(|c| c.shard != me && self.counts_for_lease(c.id)).count()
     }
 }
 

@@ -215,7 +215,7 @@ impl Owner {
             leg.free_chunks = free_chunks;
             leg.progress_at = now;
             let Some(frame) = leg.unacked.take(lsn) else { return };
-            let is_here = leg.host == self.context.me.host;
+            let is_here = leg.shard == self.context.me.shard;
             leg.acked = leg.acked.max(lsn);
             // Its copies go on, and whoever waits for a turn.
             let is_joining = leg.role != LegRole::Active;

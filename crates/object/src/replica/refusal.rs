@@ -27,7 +27,7 @@ impl Replicas {
         let Some(reason) = stands(old, request) else { return of_other() };
         // What stands may not be durable yet: to a deposed owner that wants to be let go only what
         // the next run of this host will know is an answer.
-        let is_in_the_books = info.meta.owner_host == request.from.host
+        let is_in_the_books = info.meta.owner_shard == request.from.shard
             && info.meta.owner_incarnation == request.from.incarnation;
         let is_consent = target.session == Session(0);
         Some(if is_consent && is_in_the_books { Refusal::NotReady } else { reason })
@@ -78,6 +78,6 @@ fn stands(old: &Conversation, request: &FenceRequest) -> Option<Refusal> {
 
 pub(super) fn claim(claim: &wire::WireClaim) -> directory::Claim {
     let owner =
-        directory::OwnerRecord { host: claim.owner.host, incarnation: claim.owner.incarnation };
+        directory::OwnerRecord { shard: claim.owner.shard, incarnation: claim.owner.incarnation };
     directory::Claim { term: claim.term, version: claim.version, owner }
 }

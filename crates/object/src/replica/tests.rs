@@ -5,7 +5,7 @@ use super::Replicas;
 use crate::mutations::Mutations;
 use crate::options::ObjectOptions;
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session,
+    ComponentId, GroupId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, ShardId,
     Term, Version,
 };
 use diskgroup::{CreateSizes, DiskGroup, GroupOptions, GroupSpec};
@@ -18,9 +18,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use wire::{Failure, Refusal, Request, Response, Target, WriteKind, crcs_of, verify};
 
-const A: PeerId = PeerId { host: HostId(1), incarnation: Incarnation(7) };
-const B: HostId = HostId(2);
-const C: PeerId = PeerId { host: HostId(3), incarnation: Incarnation(5) };
+const A: PeerId = PeerId { shard: ShardId(1), incarnation: Incarnation(7) };
+const B: ShardId = ShardId(2);
+const C: PeerId = PeerId { shard: ShardId(3), incarnation: Incarnation(5) };
 const OBJECT: ObjectId = ObjectId(0x77);
 const COMPONENT: ComponentId = ComponentId(0x88);
 const SECTORS: u64 = 4 * 2048;
@@ -64,7 +64,7 @@ impl Bench {
     fn boot(&self) {
         self.incarnation.set(self.incarnation.get() + 1);
         let is_first = self.incarnation.get() == 1;
-        let me = PeerId { host: B, incarnation: Incarnation(self.incarnation.get()) };
+        let me = PeerId { shard: B, incarnation: Incarnation(self.incarnation.get()) };
         let (place, options) = (Rc::clone(&self.replicas), self.options.clone());
         *place.borrow_mut() = None;
         self.world.boot(self.host, |env| {
@@ -168,7 +168,7 @@ fn target(term: u32, seat: u32, session: u32) -> Target {
 }
 
 fn fence(owner: PeerId, target: Target) -> Request {
-    let owner = wire::OwnerId { host: owner.host, incarnation: owner.incarnation };
+    let owner = wire::OwnerId { shard: owner.shard, incarnation: owner.incarnation };
     let (version, claims) = (Version(1), wire::Claims::NONE);
     Request::Fence { target, version, owner, create: None, claims }
 }
@@ -474,7 +474,7 @@ fn components_come_and_go_once() {
     let bench = Bench::new(9);
     let component = ComponentId(0x99);
     let here = Target { component, ..target(1, 0, 1) };
-    let owner = wire::OwnerId { host: A.host, incarnation: A.incarnation };
+    let owner = wire::OwnerId { shard: A.shard, incarnation: A.incarnation };
     let (version, claims) = (Version(1), wire::Claims::NONE);
     let make = Request::Fence { target: here, version, owner, create: Some(SECTORS), claims };
     // Several at once, as when a request is sent again over a new link.

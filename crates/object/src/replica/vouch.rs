@@ -71,7 +71,7 @@ fn can_stand_for(
     about: &Description,
     other: &Holding,
 ) -> bool {
-    let owner = OwnerId { host: info.meta.owner_host, incarnation: info.meta.owner_incarnation };
+    let owner = OwnerId { shard: info.meta.owner_shard, incarnation: info.meta.owner_incarnation };
     let is_copy =
         id != other.component && info.object == other.object && info.sectors == other.sectors;
     let is_of_claim =
@@ -86,7 +86,7 @@ fn can_stand_for(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Version, VolumeId};
+    use base::{GroupId, Incarnation, Lsn, ObjectId, Seat, ShardId, Version, VolumeId};
     use diskgroup::{ComponentMeta, Sibling};
 
     const ME: ComponentId = ComponentId(1);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn owner() -> OwnerId {
-        OwnerId { host: HostId(2), incarnation: Incarnation(9) }
+        OwnerId { shard: ShardId(2), incarnation: Incarnation(9) }
     }
 
     fn info() -> ComponentInfo {
@@ -105,7 +105,7 @@ mod tests {
             sectors: 2048,
             meta: ComponentMeta {
                 term: Term(3),
-                owner_host: owner().host,
+                owner_shard: owner().shard,
                 owner_incarnation: owner().incarnation,
                 seat: Seat(4),
                 version: Version(11),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn about(version: u64, worth: Worth, seat: u32) -> Description {
-        let (host, group) = (HostId(1), GroupId(1));
+        let (shard, group) = (ShardId(1), GroupId(1));
         Description {
             volume: VolumeId(9),
             name: "web".to_owned(),
@@ -138,7 +138,7 @@ mod tests {
             term: Term(3),
             part: None,
             incarnation: Incarnation(1),
-            siblings: vec![Sibling { id: ME, host, group, seat: Seat(seat), worth }],
+            siblings: vec![Sibling { id: ME, shard, group, seat: Seat(seat), worth }],
         }
     }
 

@@ -4,7 +4,7 @@
 use super::check_joined;
 use crate::away::Aborted;
 use crate::owner::Owner;
-use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, SectorRange};
+use base::{CHUNK_SECTORS, ComponentId, Lsn, SectorRange, ShardId};
 use std::rc::Rc;
 use std::time::Duration;
 use wire::{Request, Response, Target};
@@ -49,14 +49,14 @@ pub(super) async fn fill(
     left: Lsn,
 ) -> Result<(), Aborted> {
     let source = from_source(owner, component, left).await?;
-    let (host, target) = {
+    let (shard, target) = {
         let state = owner.state.borrow();
         let leg = state.leg(component).ok_or(Aborted::Failed)?;
-        (leg.host, leg.target(owner.id, owner.term))
+        (leg.shard, leg.target(owner.id, owner.term))
     };
     let forget_own = owner.options().mutations.forget_own_tail();
     let notes = if forget_own { None } else { Some(component) };
-    let own = page_through(owner, host, target, left, notes).await.ok_or(Aborted::Failed)?;
+    let own = page_through(owner, shard, target, left, notes).await.ok_or(Aborted::Failed)?;
     check_joined(owner, component)?;
     let forget_discarded = owner.options().mutations.forget_discarded();
     let chunks = usize::try_from(owner.sectors.div_ceil(CHUNK_SECTORS)).unwrap_or(usize::MAX);
@@ -101,7 +101,7 @@ async fn from_source(
         check_joined(owner, component)?;
         if let Some(source) = owner.source(0) {
             if let Some(held) =
-                page_through(owner, source.host, source.target, left, Some(component)).await
+                page_through(owner, source.shard, source.target, left, Some(component)).await
             {
                 return Ok(held);
             }
@@ -117,7 +117,7 @@ async fn from_source(
 /// long list needs no more memory than what is dirty. Where the list ends early, too much is.
 async fn page_through(
     owner: &Rc<Owner>,
-    host: HostId,
+    shard: ShardId,
     target: Target,
     since: Lsn,
     component: Option<ComponentId>,
@@ -127,9 +127,9 @@ async fn page_through(
     let mut cursor = 0;
     loop {
         let request = Request::ListChanged { target, since, cursor };
-        let answer = owner.context.ask(host, request).await;
+        let answer = owner.context.ask(shard, request).await;
         let Ok(Response::Changed { ranges, held, next }) = answer else {
-            tracing::debug!(object = %owner.id, ?host, ?answer, "no list of changes");
+            tracing::debug!(object = %owner.id, ?shard, ?answer, "no list of changes");
             return None;
         };
         tracing::trace!(object = %owner.id, ?target.component, ?ranges, "changed");

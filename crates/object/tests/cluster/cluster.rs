@@ -4,7 +4,7 @@
 use crate::group::open_group;
 use crate::oracle::Oracle;
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Rng, Seat, Term, Version, VolumeId,
+    ComponentId, GroupId, Incarnation, Lsn, ObjectId, Rng, Seat, ShardId, Term, Version, VolumeId,
     WriterEpoch,
 };
 use directory::store::Snapshot;
@@ -43,7 +43,7 @@ pub struct Cluster {
 
 pub struct Host {
     pub key: HostKey,
-    pub id: HostId,
+    pub id: ShardId,
     incarnation: Cell<u64>,
     pub is_formatted: Cell<bool>,
     pub group: RefCell<Option<DiskGroup>>,
@@ -67,7 +67,7 @@ pub fn record() -> ObjectRecord {
 pub fn record_on(hosts: &[u32]) -> ObjectRecord {
     let component = |n: &u32| ComponentRecord {
         id: ComponentId(100 + u64::from(*n)),
-        host: HostId(*n),
+        shard: ShardId(*n),
         group: GroupId(u64::from(*n)),
         state: ComponentState::Active,
         seat: Seat(1),
@@ -101,7 +101,7 @@ impl Cluster {
         let directory = world.add_host("directory", ip(9));
         let host = |n: u32| Host {
             key: world.add_host(&format!("host{n}"), ip(n)),
-            id: HostId(n),
+            id: ShardId(n),
             incarnation: Cell::new(0),
             is_formatted: Cell::new(false),
             group: RefCell::default(),
@@ -236,7 +236,7 @@ impl Cluster {
         let env = self.world.env(self.hosts[0].key).unwrap();
         let host = &self.hosts[at];
         let incarnation = Incarnation(host.incarnation.get());
-        let to = directory::OwnerRecord { host: host.id, incarnation };
+        let to = directory::OwnerRecord { shard: host.id, incarnation };
         let done = self.on(0, Duration::from_secs(5), async move {
             let directory = Directory::connect(&env, address(9, 2379));
             let entry = directory.get(&object_key(OBJECT)).await.unwrap().expect("a record");
@@ -361,7 +361,7 @@ impl Cluster {
         self.world.run_for(Duration::from_millis(500));
         let components = self.record().components;
         let contents: Vec<Vec<u8>> =
-            components.iter().map(|c| self.content_of(c.host.0 as usize - 1, c.id)).collect();
+            components.iter().map(|c| self.content_of(c.shard.0 as usize - 1, c.id)).collect();
         for block in 0..BLOCKS {
             let at = block * 4096..(block + 1) * 4096;
             for other in &contents[1..] {
@@ -444,7 +444,7 @@ pub async fn get(
 
 /// One run of one host.
 async fn live(env: Env, host: Rc<Host>, mutations: Mutations) {
-    let me = PeerId { host: host.id, incarnation: Incarnation(host.incarnation.get()) };
+    let me = PeerId { shard: host.id, incarnation: Incarnation(host.incarnation.get()) };
     let directory = Directory::connect(&env, address(9, 2379));
     let peers = Peers::new(&env, me, 1, Rc::new(NotReady));
     let group = open_group(&env, &host).await;
@@ -454,7 +454,7 @@ async fn live(env: Env, host: Rc<Host>, mutations: Mutations) {
     drop(peers.listen(address(host.id.0, 7000)).await.expect("listens"));
     for other in 1..=HOSTS as u32 {
         if other != host.id.0 {
-            peers.set_address(HostId(other), address(other, 7000));
+            peers.set_address(ShardId(other), address(other, 7000));
         }
     }
     *host.group.borrow_mut() = Some(group);
@@ -471,7 +471,7 @@ async fn keep_alive(env: Env, directory: Directory, me: PeerId) {
         if let Ok(lease) = directory.lease_grant(TTL).await {
             let record =
                 AliveRecord { incarnation: me.incarnation, free_bytes: 0, level: Level::FIRST };
-            let put = Transaction::new().put_leased(alive_key(me.host), record.encode(), lease);
+            let put = Transaction::new().put_leased(alive_key(me.shard), record.encode(), lease);
             if directory.transact(put).await.is_ok() {
                 while directory.lease_keep(lease).await != Err(directory::DirectoryError::LeaseGone)
                 {
@@ -505,16 +505,16 @@ async fn watch_records(directory: Directory, objects: Objects) {
 async fn watch_hosts(directory: Directory, objects: Objects) {
     let mut watch = directory.watch(ALIVE_PREFIX);
     let told = |key: &str, value: Option<&[u8]>| {
-        let mut hosts = (1..=HOSTS as u32).map(HostId);
-        let host = hosts.find(|host| alive_key(*host) == key).expect("a host's key");
+        let mut hosts = (1..=HOSTS as u32).map(ShardId);
+        let shard = hosts.find(|shard| alive_key(*shard) == key).expect("a host's key");
         let alive = value.map(|value| AliveRecord::decode(value).expect("a record").incarnation);
-        objects.host_alive(host, alive);
+        objects.host_alive(shard, alive);
     };
     loop {
         match watch.next().await {
             WatchEvent::Reset(listing) => {
                 for host in 1..=HOSTS as u32 {
-                    objects.host_alive(HostId(host), None);
+                    objects.host_alive(ShardId(host), None);
                 }
                 listing.entries.iter().for_each(|(key, entry)| told(key, Some(&entry.value)));
             }

@@ -3,7 +3,7 @@
 
 use crate::cluster::{Cluster, OBJECT, record_on};
 use crate::oracle::Oracle;
-use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, ObjectId, SectorRange, Term, WriterEpoch};
+use base::{CHUNK_SECTORS, ComponentId, Lsn, ObjectId, SectorRange, ShardId, Term, WriterEpoch};
 use directory::ObjectRecord;
 use diskgroup::{Append, AppendKind, DiskGroup};
 use env::{Env, Slice};
@@ -207,6 +207,6 @@ fn a_reserve_that_is_not_there_is_refused_by_the_host_that_lacks_it() {
         made
     };
     let made = cluster.on(0, Duration::from_secs(60), made).expect("in time");
-    assert_eq!(made, Err(vec![(HostId(2), ObjectError::Full)]));
+    assert_eq!(made, Err(vec![(ShardId(2), ObjectError::Full)]));
     assert_eq!(groups[0].free_chunks(), free, "nothing is kept for what was not made");
 }

@@ -2,7 +2,7 @@
 //! A directory that holds what it held before (rule 25).
 
 use crate::cluster::{Cluster, HOSTS, OBJECT, record_on};
-use base::HostId;
+use base::ShardId;
 use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
 use object::Mutations;
@@ -143,7 +143,7 @@ fn is_doubted_by_its_claimant(seed: u64) -> Option<bool> {
         }
         cluster.run(0.02);
     }
-    assert_eq!(cluster.record().owner.map(|owner| owner.host), Some(HostId(2)), "seed {seed}");
+    assert_eq!(cluster.record().owner.map(|owner| owner.shard), Some(ShardId(2)), "seed {seed}");
     if cluster.owner().is_some() {
         return None;
     }

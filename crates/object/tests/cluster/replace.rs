@@ -2,7 +2,7 @@
 //! A component on another host takes the place of one, while clients go on (rules 38-40).
 
 use crate::cluster::{Cluster, HOSTS, OBJECT, record_on};
-use base::{ComponentId, HostId, Set};
+use base::{ComponentId, Set, ShardId};
 use directory::ComponentState;
 use object::{MemberChange, Mutations, ReplaceError};
 use sim::{QuirkModel, World, WorldOptions};
@@ -36,7 +36,7 @@ fn replace(
 ) -> Option<Result<(), ReplaceError>> {
     let members = cluster.record().members();
     let change = match to {
-        Some(to) => MemberChange::Replace { old: component, to: HostId(to), members },
+        Some(to) => MemberChange::Replace { old: component, to: ShardId(to), members },
         None => MemberChange::Keep(component),
     };
     change_members(cluster, at, change)
@@ -52,13 +52,13 @@ fn change_members(
 }
 
 fn hosts(cluster: &Cluster) -> Vec<u32> {
-    cluster.record().components.iter().map(|component| component.host.0).collect()
+    cluster.record().components.iter().map(|component| component.shard.0).collect()
 }
 
 /// The component of a host in the record.
 fn component(cluster: &Cluster, host: u32) -> ComponentId {
     let components = cluster.record().components;
-    components.iter().find(|c| c.host == HostId(host)).expect("it has one").id
+    components.iter().find(|c| c.shard == ShardId(host)).expect("it has one").id
 }
 
 /// Clients end. All copies are equal and right, and nothing else is left.
@@ -79,7 +79,7 @@ fn nothing_is_left(cluster: &Cluster) {
         cluster.record()
     );
     let listed: Set<(u32, ComponentId)> =
-        cluster.record().components.iter().map(|c| (c.host.0, c.id)).collect();
+        cluster.record().components.iter().map(|c| (c.shard.0, c.id)).collect();
     let held = cluster.hosts.iter().flat_map(|host| {
         let group = host.group.borrow().clone().expect("host is up");
         group.components().into_iter().map(|id| (host.id.0, id)).collect::<Vec<_>>()
@@ -118,7 +118,7 @@ fn moved_as_it_was(mutations: Mutations) {
     let is_moved = || !hosts(&cluster).contains(&2);
     assert!(cluster.world.run_until(MAX, is_moved), "{:?}", cluster.record());
     cluster.run(0.5);
-    let stale = MemberChange::Replace { old: mine, to: HostId(2), members };
+    let stale = MemberChange::Replace { old: mine, to: ShardId(2), members };
     assert_eq!(change_members(&cluster, 0, stale), Some(Err(ReplaceError::Busy)));
     assert_eq!(hosts(&cluster), [1, 3]);
     assert_eq!(replace(&cluster, 0, mine, Some(2)), Some(Ok(())), "as it is by now");
@@ -179,7 +179,7 @@ fn campaign(seed: u64, (copies, resizes): (&[u32], bool), mutations: Mutations) 
         let at = cluster.rng.below(HOSTS as u64) as usize;
         match cluster.rng.below(10) {
             0..=4 => {
-                let to = HostId(cluster.rng.between(1, HOSTS as u64) as u32);
+                let to = ShardId(cluster.rng.between(1, HOSTS as u64) as u32);
                 let change = match cluster.rng.below(5) {
                     0 => MemberChange::Keep(chosen.id),
                     1 | 2 if resizes => MemberChange::Add { to, version },
@@ -251,7 +251,7 @@ fn an_object_gets_one_more_copy_and_one_less_while_clients_write() {
     let cluster = loaded(320, &[1], Mutations::default());
     let version = || cluster.record().version;
     let add = |at, host| {
-        change_members(&cluster, at, MemberChange::Add { to: HostId(host), version: version() })
+        change_members(&cluster, at, MemberChange::Add { to: ShardId(host), version: version() })
     };
     let take_out = |at, component| {
         change_members(&cluster, at, MemberChange::TakeOut { component, version: version() })
@@ -263,7 +263,7 @@ fn an_object_gets_one_more_copy_and_one_less_while_clients_write() {
         let before = version();
         assert_eq!(add(2, host), Some(Ok(())));
         // Somebody else who saw the same.
-        let late = MemberChange::Add { to: HostId(5 - host), version: before };
+        let late = MemberChange::Add { to: ShardId(5 - host), version: before };
         assert_eq!(change_members(&cluster, 2, late), Some(Err(ReplaceError::Busy)));
         cluster.settle(30.0);
     }

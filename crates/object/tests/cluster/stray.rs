@@ -3,7 +3,7 @@
 //! that lists it (the storm campaign's seed 306033155).
 
 use crate::cluster::{Cluster, OBJECT, record_on};
-use base::{ComponentId, HostId, Incarnation, ObjectId, Seat, Session, Term, Version};
+use base::{ComponentId, Incarnation, ObjectId, Seat, Session, ShardId, Term, Version};
 use object::Mutations;
 use std::time::Duration;
 use wire::{OwnerId, Refusal, Request, Response, Target};
@@ -17,10 +17,10 @@ fn answer(cluster: &Cluster, object: ObjectId) -> Response {
     let peers = cluster.hosts[0].peers.borrow().clone().expect("it runs");
     let session = Session(1);
     let target = Target { object, component: STRAY, term: Term(4), seat: Seat(4), session };
-    let owner = OwnerId { host: HostId(1), incarnation: Incarnation(1) };
+    let owner = OwnerId { shard: ShardId(1), incarnation: Incarnation(1) };
     let (version, claims) = (Version(8), Default::default());
     let request = Request::Fence { target, version, owner, create: Some(8), claims };
-    let call = async move { peers.call(HostId(3), request).await };
+    let call = async move { peers.call(ShardId(3), request).await };
     cluster.on(0, WAIT, call).expect("in time").expect("an answer")
 }
 

@@ -9,13 +9,13 @@ fn a_host_that_was_forgotten_is_dialled_again_once_it_has_an_address_anew() {
         let (world, a, b) = pair(seed);
         let peers = a.peers();
         for _ in 0..2 {
-            peers.forget_address(HostId(2));
+            peers.forget_address(ShardId(2));
             world.run_for(Duration::from_secs(1));
             assert!(a.is_up(2), "seed {seed}: a link that works is kept");
             world.reset_links(a.key, b.key);
             world.run_for(Duration::from_secs(10));
             assert!(!a.is_up(2) && b.is_up(1), "seed {seed}: it is no member any more");
-            peers.set_address(HostId(2), address(2));
+            peers.set_address(ShardId(2), address(2));
             assert!(world.run_until(MINUTE, || a.is_up(2)), "seed {seed}: it is one again");
         }
     }

@@ -28,7 +28,7 @@ fn a_late_renewal_holds_up_its_lane_and_nothing_else() {
         let (peers, tasks) = (a.peers(), TaskSet::default());
         world.late_frames(b.key, LateFrame::Renewal, LATE);
         let begun = env.now();
-        let ask = |request| follow(&env, &tasks, peers.call(HostId(2), request));
+        let ask = |request| follow(&env, &tasks, peers.call(ShardId(2), request));
         let renewals: Vec<_> = (1..=5).map(|number| ask(renew(number))).collect();
         let release = ask(Request::Release);
         let written = ask(write(&env, 9, 8));
@@ -55,7 +55,7 @@ fn a_late_grant_was_decided_in_time() {
         world.late_frames(b.key, LateFrame::Grant, LATE);
         let begun = env.now();
         let calls: Vec<_> = (1..=8)
-            .map(|number| follow(&env, &tasks, a.peers().call(HostId(2), renew(number))))
+            .map(|number| follow(&env, &tasks, a.peers().call(ShardId(2), renew(number))))
             .collect();
         world.run_for(Duration::from_millis(50));
         assert_eq!(b.seen.borrow().len(), 8, "seed {seed}: all were handled");
@@ -73,7 +73,7 @@ fn what_is_held_back_ends_with_its_link() {
         let (world, a, b) = pair(seed);
         let env = world.env(a.key).expect("it runs");
         world.late_frames(b.key, LateFrame::Renewal, LATE);
-        (1..=3).for_each(|number| drop(a.peers().call(HostId(2), renew(number))));
+        (1..=3).for_each(|number| drop(a.peers().call(ShardId(2), renew(number))));
         world.run_for(Duration::from_millis(env.random() % 2000));
         world.reset_links(a.key, b.key);
         let handled = b.seen.borrow().len();
@@ -82,7 +82,7 @@ fn what_is_held_back_ends_with_its_link() {
         world.run_for(LATE * 4);
         assert_eq!(b.seen.borrow().len(), handled, "seed {seed}: a renewal of a dead link");
         dropped += 3 - handled;
-        drop(a.peers().call(HostId(2), renew(4)));
+        drop(a.peers().call(ShardId(2), renew(4)));
         world.run_for(Duration::from_secs(1));
         assert_eq!(b.seen.borrow().len(), handled + 1, "seed {seed}: the new link works");
     }

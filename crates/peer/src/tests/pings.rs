@@ -27,7 +27,7 @@ fn resting_pair(seed: u64) -> (World, Node, Node) {
 fn assert_soon_reset(world: &World, a: &Node, seed: u64) {
     let env = world.env(a.key).expect("it runs");
     let (tasks, start) = (TaskSet::default(), env.now());
-    let call = follow(&env, &tasks, a.peers().call(HostId(2), write(&env, 1, 8)));
+    let call = follow(&env, &tasks, a.peers().call(ShardId(2), write(&env, 1, 8)));
     assert!(world.run_until(MINUTE, || call.borrow().is_some()));
     assert_eq!(error(&call), Some(PeerError::Reset));
     let after = call.borrow().as_ref().map(|(_, at)| at.since(start)).unwrap_or_default();
@@ -62,7 +62,7 @@ fn links_at_rest_live_and_cost_little() {
     let sent = a.peers().stats().frames_sent - before;
     assert!((30..=120).contains(&sent), "a ping or a pong or both on two links in 8 s: {sent}");
     assert_eq!(a.peers().heard_every(), Duration::from_secs(8));
-    assert!(a.peers().silent_for(HostId(2)) < Duration::from_secs(9));
+    assert!(a.peers().silent_for(ShardId(2)) < Duration::from_secs(9));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_link_on_which_an_answer_is_awaited_is_in_use() {
         b.mode.set(Mode::Hold);
         let env = world.env(a.key).expect("it runs");
         let (peers, tasks) = (a.peers(), TaskSet::default());
-        let call = follow(&env, &tasks, peers.call(HostId(2), write(&env, 1, 8)));
+        let call = follow(&env, &tasks, peers.call(ShardId(2), write(&env, 1, 8)));
         world.run_for(AT_REST);
         assert!(call.borrow().is_none(), "seed {seed}: it is answered late, and that is no fault");
         world.partition(a.key, b.key, true);

@@ -22,13 +22,13 @@ fn two(seed: u64, first: (u8, u8), second: (u8, u8)) -> (World, Node, Node) {
 
 /// The versions of the links between the two, in both directions.
 fn spoken(a: &Node, b: &Node) -> [Option<u8>; 2] {
-    [a.peers().version(HostId(2)), b.peers().version(HostId(1))]
+    [a.peers().version(ShardId(2)), b.peers().version(ShardId(1))]
 }
 
 /// Whether a write of `from` is answered by host `to`.
 fn is_answered(world: &World, from: &Node, to: u32, number: u64) -> bool {
     let (env, tasks) = (world.env(from.key).expect("it runs"), TaskSet::default());
-    let call = from.peers().call(HostId(to), write(&env, number, 8));
+    let call = from.peers().call(ShardId(to), write(&env, number, 8));
     let outcome = follow(&env, &tasks, call);
     world.run_until(MINUTE, || outcome.borrow().is_some()) && is_durable(&outcome, number)
 }
@@ -50,13 +50,13 @@ fn two_hosts_talk_in_the_newest_version_of_both() {
         for (node, newest) in [(&a, first.1), (&b, second.1)] {
             let (peers, stats) = (node.peers(), node.peers().stats());
             assert_eq!((stats.links, stats.malformed, stats.incompatible), (2, 0, 0), "{stats:?}");
-            assert_eq!(peers.version(HostId(node.id)), Some(newest), "with itself");
-            assert_eq!(peers.version(HostId(9)), None, "there is none");
+            assert_eq!(peers.version(ShardId(node.id)), Some(newest), "with itself");
+            assert_eq!(peers.version(ShardId(9)), None, "there is none");
             assert_eq!(peers.incompatible(), []);
         }
         world.kill(b.key);
         assert!(world.run_until(MINUTE, || !a.is_up(2)));
-        assert_eq!(a.peers().version(HostId(2)), None, "the link is over");
+        assert_eq!(a.peers().version(ShardId(2)), None, "the link is over");
     }
 }
 
@@ -68,19 +68,19 @@ fn hosts_without_a_version_in_common_have_no_link_and_say_what_the_other_one_spe
         assert_eq!(spoken(&a, &b), [None; 2], "seed {seed}");
         for (node, other, theirs) in [(&a, 2, (8, 9)), (&b, 1, (6, 7))] {
             let (peers, stats) = (node.peers(), node.peers().stats());
-            assert!(!peers.is_up(HostId(other)) && stats.links == 0, "seed {seed}");
+            assert!(!peers.is_up(ShardId(other)) && stats.links == 0, "seed {seed}");
             assert!((20..200).contains(&stats.incompatible), "tried twice a second: {stats:?}");
             assert_eq!((stats.malformed, stats.strangers, stats.silent), (0, 0, 0), "seed {seed}");
             let theirs = speaks(theirs.0, theirs.1).versions;
-            assert_eq!(peers.incompatible(), [(HostId(other), theirs)], "seed {seed}");
-            assert_eq!(peers.incarnation(HostId(other)), Some(Incarnation(1)));
+            assert_eq!(peers.incompatible(), [(ShardId(other), theirs)], "seed {seed}");
+            assert_eq!(peers.incarnation(ShardId(other)), Some(Incarnation(1)));
         }
         // One end dials alone: both know all the same.
         world.kill(a.key);
         a.boot(&world, 2, &[]);
         let said = || a.peers().incompatible().len() == 1;
         assert!(world.run_until(MINUTE, || a.peers.borrow().is_some() && said()), "seed {seed}");
-        b.peers().forget_address(HostId(1));
+        b.peers().forget_address(ShardId(1));
         assert_eq!(b.peers().incompatible(), [], "it is no member any more");
     }
 }
@@ -89,7 +89,7 @@ fn hosts_without_a_version_in_common_have_no_link_and_say_what_the_other_one_spe
 fn a_refusal_is_news_once_for_each_run_of_the_other_host() {
     let (world, a, _b) = two(5, (6, 7), (8, 9));
     world.run_for(Duration::from_secs(5));
-    let remote = a.peers().0.remote(HostId(2));
+    let remote = a.peers().0.remote(ShardId(2));
     let (theirs, others) = (speaks(8, 9).versions, speaks(8, 8).versions);
     assert!(!remote.is_refused_anew(Incarnation(1), theirs), "it was told of the first time");
     for (run, versions) in [(2, theirs), (2, others), (3, theirs)] {
@@ -111,14 +111,14 @@ fn a_host_that_comes_back_in_another_release_agrees_anew() {
         }
         let is_known = || {
             a.peers.borrow().is_some()
-                && a.peers().incarnation(HostId(2)) == Some(Incarnation(run))
+                && a.peers().incarnation(ShardId(2)) == Some(Incarnation(run))
                 && (agreed.is_none() || (a.is_up(2) && b.is_up(1)))
         };
         assert!(world.run_until(MINUTE, is_known), "run {run}");
         world.run_for(Duration::from_secs(5));
         assert_eq!(spoken(&a, &b), [agreed; 2], "run {run}");
         let refused = a.peers().incompatible();
-        let theirs = (HostId(2), b.options.versions);
+        let theirs = (ShardId(2), b.options.versions);
         assert_eq!(refused, if agreed.is_none() { vec![theirs] } else { vec![] }, "run {run}");
         if agreed.is_some() {
             assert!(is_answered(&world, &a, 2, run) && is_answered(&world, &b, 1, 100 + run));
@@ -130,7 +130,7 @@ fn a_host_that_comes_back_in_another_release_agrees_anew() {
 #[should_panic(expected = "a link has one version for its life")]
 fn a_link_has_one_version_for_its_life() {
     let (_world, a, _b) = pair(1);
-    let out = a.peers().0.live(HostId(2)).expect("it is up");
+    let out = a.peers().0.live(ShardId(2)).expect("it is up");
     out.port.agree(VERSION);
 }
 

@@ -9,7 +9,7 @@ mod relief;
 use super::tests::life::with_a_lossy_directory;
 use super::tests::{MIB, start, wait_for_hosts};
 use super::*;
-use base::{HostId, Incarnation, Seat, Term, Version};
+use base::{Incarnation, Seat, ShardId, Term, Version};
 use directory::store::Snapshot;
 use directory::{Backend, ORPHAN_PREFIX};
 use operator::{Health, OrphanReport};
@@ -301,7 +301,7 @@ fn components_that_were_used_but_say_nothing_are_adopted_by_the_record_of_before
                 assert_eq!(group.description(id), None, "it was made just now");
                 let meta = diskgroup::ComponentMeta {
                     term: Term(2),
-                    owner_host: HostId(2),
+                    owner_shard: ShardId(2),
                     owner_incarnation: Incarnation(1),
                     seat: Seat(1),
                     version: Version(3),

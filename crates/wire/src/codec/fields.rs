@@ -6,8 +6,8 @@ use crate::error::WireError;
 use crate::message::{Marks, OwnerId, Target, WriteKind};
 use crate::{LIST_MAX, PAYLOAD_MAX};
 use base::{
-    CHUNK_SECTORS, ClientTable, ComponentId, HostId, Incarnation, Lsn, MARKS_MAX, Mark, ObjectId,
-    RequestId, Seat, SectorRange, Session, Term,
+    CHUNK_SECTORS, ClientTable, ComponentId, Incarnation, Lsn, MARKS_MAX, Mark, ObjectId,
+    RequestId, Seat, SectorRange, Session, ShardId, Term,
 };
 use env::Slice;
 
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn owner(&mut self) -> Result<OwnerId, WireError> {
-        Ok(OwnerId { host: HostId(self.u32()?), incarnation: Incarnation(self.u64()?) })
+        Ok(OwnerId { shard: ShardId(self.u32()?), incarnation: Incarnation(self.u64()?) })
     }
 
     pub(crate) fn target(&mut self) -> Result<Target, WireError> {
@@ -255,7 +255,7 @@ pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
 }
 
 pub(crate) fn put_owner(out: &mut Vec<u8>, owner: OwnerId) {
-    put_u32(out, owner.host.0);
+    put_u32(out, owner.shard.0);
     put_u64(out, owner.incarnation.0);
 }
 

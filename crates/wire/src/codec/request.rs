@@ -9,7 +9,7 @@ use super::fields::{
 use crate::CLAIMS_MAX;
 use crate::error::WireError;
 use crate::message::{Claims, Holding, MemberChange, Request, WireClaim};
-use base::{ComponentId, HostId, Instant, ObjectId, Term, Version, VolumeId, WriterEpoch};
+use base::{ComponentId, Instant, ObjectId, ShardId, Term, Version, VolumeId, WriterEpoch};
 use env::Slice;
 
 const RENEW: u8 = REQUESTS;
@@ -284,16 +284,16 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
 }
 
 fn take_change(fields: &mut Fields<'_>) -> Result<MemberChange, WireError> {
-    let (component, host) = (ComponentId(fields.u64()?), HostId(fields.u32()?));
+    let (component, shard) = (ComponentId(fields.u64()?), ShardId(fields.u32()?));
     if fields.kind() == REPLACE {
-        return Ok(match host.0 {
+        return Ok(match shard.0 {
             0 => MemberChange::Keep(component),
-            _ => MemberChange::Replace { old: component, to: host, members: fields.u64()? },
+            _ => MemberChange::Replace { old: component, to: shard, members: fields.u64()? },
         });
     }
     let version = Version(fields.u64()?);
-    match (component.0, host.0) {
-        (0, 1..) => Ok(MemberChange::Add { to: host, version }),
+    match (component.0, shard.0) {
+        (0, 1..) => Ok(MemberChange::Add { to: shard, version }),
         (1.., 0) => Ok(MemberChange::TakeOut { component, version }),
         _ => Err(WireError::Value { kind: fields.kind(), field: "component" }),
     }

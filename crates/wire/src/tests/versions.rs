@@ -6,11 +6,11 @@ use crate::{
     HEADER_LEN, HELLO_VERSION, Hello, Message, OwnerId, Request, VERSION, VERSION_MIN, Versions,
     WireError, encode, samples,
 };
-use base::{HostId, Incarnation};
+use base::{Incarnation, ShardId};
 use proptest::prelude::*;
 
 fn hello(versions: Versions) -> Message {
-    let me = OwnerId { host: HostId(7), incarnation: Incarnation(9) };
+    let me = OwnerId { shard: ShardId(7), incarnation: Incarnation(9) };
     Message::Hello(Hello { cluster: 1, me, versions })
 }
 
@@ -177,7 +177,7 @@ proptest! {
         (min, max) in (1_u8..).prop_flat_map(|min| (Just(min), min..)),
         more in prop::collection::vec(any::<u8>(), 0..60),
     ) {
-        let me = OwnerId { host: HostId(host), incarnation: Incarnation(incarnation) };
+        let me = OwnerId { shard: ShardId(host), incarnation: Incarnation(incarnation) };
         let sent = Message::Hello(Hello { cluster, me, versions: versions(min, max) });
         let body = [frame(&sent, 0).split_off(HEADER_LEN), more].concat();
         let (_, got) = read_as(None, &with_body(&body))

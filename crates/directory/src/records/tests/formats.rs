@@ -43,7 +43,7 @@ fn a_record_of_a_format_that_nobody_knows_is_refused_by_its_number() {
         assert_named(policy, PolicyRecord::decode);
     }
     for host in [HOST_JSON, SHARD_JSON] {
-        assert_named(host, HostRecord::decode);
+        assert_named(host, ShardRecord::decode);
     }
     for settings in [SETTINGS_JSON, SETTINGS_LIMIT_JSON, SETTINGS_STILL_JSON, SETTINGS_KEPT_JSON] {
         assert_named(settings, SettingsRecord::decode);

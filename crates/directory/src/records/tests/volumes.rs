@@ -174,7 +174,7 @@ fn labels_belong_to_format_9_of_a_volume() {
 }
 
 pub(super) fn written_volume() -> VolumeRecord {
-    let writer = Some(OwnerRecord { host: HostId(2), incarnation: Incarnation(0x1A) });
+    let writer = Some(OwnerRecord { shard: ShardId(2), incarnation: Incarnation(0x1A) });
     let writing = Writing { writers: Writers::One, epoch: WriterEpoch(7), writer };
     VolumeRecord { writing, ..labelled_volume() }
 }
@@ -211,7 +211,7 @@ fn who_may_write_belongs_to_format_10_of_a_volume() {
 
 #[test]
 fn an_epoch_has_one_writer_at_most() {
-    let run = |host, run| OwnerRecord { host: HostId(host), incarnation: Incarnation(run) };
+    let run = |host, run| OwnerRecord { shard: ShardId(host), incarnation: Incarnation(run) };
     let (a, b) = (run(1, 5), run(2, 9));
     let new = Writing::of_new(Writers::One);
     assert_eq!((new.epoch_of(a), new.epoch_of(b)), (None, None), "nobody has written");

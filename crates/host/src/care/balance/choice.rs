@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which copy moves where, so that hosts are filled alike; pure.
 
-use base::{ComponentId, HostId, ObjectId};
+use base::{ComponentId, ObjectId, ShardId};
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Default for BalanceOptions {
 /// How full a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fill {
-    pub(super) host: HostId,
+    pub(super) shard: ShardId,
     pub(super) used_bytes: u64,
     pub(super) capacity_bytes: u64,
 }
@@ -67,7 +67,7 @@ pub(super) fn least_difference(from: Fill, has_begun: bool, options: &BalanceOpt
 
 /// How many hosts are fuller than this one: they come first.
 pub(super) fn rank(of: Fill, others: &[Fill]) -> u32 {
-    let worth = |fill: &Fill| (fill.share(), Reverse(fill.host));
+    let worth = |fill: &Fill| (fill.share(), Reverse(fill.shard));
     others.iter().map(|other| u32::from(worth(other) > worth(&of))).sum()
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Movable {
     /// The owner of the object is here: its own copy is the one that it reads.
     pub(super) is_owners: bool,
     /// Hosts that can take it, without two copies being closer together than now.
-    pub(super) takers: Vec<HostId>,
+    pub(super) takers: Vec<ShardId>,
 }
 
 /// The copy that leaves the host `from`, and where it goes: one of another owner before one of this
@@ -94,18 +94,18 @@ pub(super) fn choose(
     others: &[Fill],
     mut movable: Vec<Movable>,
     least: u64,
-) -> Option<(Movable, HostId)> {
+) -> Option<(Movable, ShardId)> {
     movable.sort_by_key(|one| (one.is_owners, Reverse(one.bytes), one.component));
     movable.into_iter().filter(|one| one.bytes > 0).find_map(|one| {
         let fits = |fill: &&Fill| {
             let after = fill.with(one.bytes);
-            one.takers.contains(&fill.host)
+            one.takers.contains(&fill.shard)
                 && from.share() > fill.share().saturating_add(least)
                 && after.used_bytes <= after.capacity_bytes
                 && after.share() <= from.without(one.bytes).share()
         };
-        let to = others.iter().filter(fits).min_by_key(|fill| (fill.share(), fill.host))?;
-        Some((one, to.host))
+        let to = others.iter().filter(fits).min_by_key(|fill| (fill.share(), fill.shard))?;
+        Some((one, to.shard))
     })
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn fill(host: u32, used_bytes: u64, capacity_bytes: u64) -> Fill {
-        Fill { host: HostId(host), used_bytes, capacity_bytes }
+        Fill { shard: ShardId(host), used_bytes, capacity_bytes }
     }
 
     fn movable(id: u64, bytes: u64, is_owners: bool, takers: &[u32]) -> Movable {
@@ -125,7 +125,7 @@ mod tests {
             members: 0,
             bytes,
             is_owners,
-            takers: takers.iter().copied().map(HostId).collect(),
+            takers: takers.iter().copied().map(ShardId).collect(),
         }
     }
 
@@ -152,7 +152,7 @@ mod tests {
     fn the_fullest_comes_first() {
         let fills = [fill(1, 5, 10), fill(2, 60, 100), fill(3, 50, 100), fill(4, 1, 100)];
         let ranks = fills.map(|of| {
-            let others: Vec<_> = fills.into_iter().filter(|fill| fill.host != of.host).collect();
+            let others: Vec<_> = fills.into_iter().filter(|fill| fill.shard != of.shard).collect();
             rank(of, &others)
         });
         assert_eq!(ranks, [1, 0, 2, 3]);
@@ -201,8 +201,8 @@ mod tests {
                     let mine = copies.iter().enumerate().filter(|(_, copy)| copy.0 == at);
                     let all = [1, 2, 3, 4];
                     let mine = mine.map(|(id, copy)| movable(id as u64, copy.1, false, &all));
-                    let others: Vec<Fill> =
-                        fills.iter().filter(|fill| fill.host != fills[at].host).copied().collect();
+                    let others = fills.iter().filter(|fill| fill.shard != fills[at].shard);
+                    let others: Vec<Fill> = others.copied().collect();
                     let least = least_difference(fills[at], has_begun[at], &options);
                     moved = choose(fills[at], &others, mine.collect(), least);
                     has_begun[at] = moved.is_some();

@@ -3,7 +3,7 @@
 //! a component too, or it is not the one that the volume is kept on. What is left without a host.
 //! Pure.
 
-use base::HostId;
+use base::ShardId;
 use directory::{
     ComponentRecord, ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord,
 };
@@ -16,10 +16,10 @@ pub(crate) fn is_to_leave(
     record: &ObjectRecord,
     component: &ComponentRecord,
     maintenance: &MaintenanceRecord,
-    is_up: impl Fn(HostId) -> bool,
+    is_up: impl Fn(ShardId) -> bool,
 ) -> bool {
-    is_up(component.host)
-        && match maintenance.mode(component.host) {
+    is_up(component.shard)
+        && match maintenance.mode(component.shard) {
             Some(MaintenanceMode::FullEvacuation) => true,
             Some(MaintenanceMode::EnsureAccessibility) => {
                 component.state == ComponentState::Active
@@ -36,21 +36,21 @@ pub(crate) fn is_too_close(
     record: &ObjectRecord,
     component: &ComponentRecord,
     domains: &HostDomains,
-    is_up: impl Fn(HostId) -> bool,
+    is_up: impl Fn(ShardId) -> bool,
 ) -> bool {
-    if component.replaces.is_some() || !is_up(component.host) {
+    if component.replaces.is_some() || !is_up(component.shard) {
         return false;
     }
-    let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.host == one.host);
+    let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.shard == one.shard);
     let worth = |one: &ComponentRecord| {
-        let is_whole = one.state == ComponentState::Active && is_up(one.host);
-        (is_whole, is_owners(one), Reverse((one.host, one.id)))
+        let is_whole = one.state == ComponentState::Active && is_up(one.shard);
+        (is_whole, is_owners(one), Reverse((one.shard, one.id)))
     };
     // One that is being replaced leaves already, and what replaces another one was given its place.
     let is_leaving =
         |one: &ComponentRecord| record.components.iter().any(|new| new.replaces == Some(one.id));
     let others = record.components.iter().filter(|one| one.id != component.id);
-    let mut close = others.filter(|one| domains.is_shared(one.host, component.host));
+    let mut close = others.filter(|one| domains.is_shared(one.shard, component.shard));
     close.any(|one| one.replaces.is_none() && !is_leaving(one) && worth(one) > worth(component))
 }
 
@@ -58,34 +58,34 @@ pub(crate) fn is_too_close(
 /// kept on. One that is there stays, also in maintenance.
 pub(crate) fn is_away(
     component: &ComponentRecord,
-    home: &[HostId],
-    is_up: impl Fn(HostId) -> bool,
-    takes: impl Fn(HostId) -> bool,
+    home: &[ShardId],
+    is_up: impl Fn(ShardId) -> bool,
+    takes: impl Fn(ShardId) -> bool,
 ) -> bool {
-    let is_there = home.contains(&component.host);
-    !is_there && is_up(component.host) && home.iter().copied().any(takes)
+    let is_there = home.contains(&component.shard);
+    !is_there && is_up(component.shard) && home.iter().copied().any(takes)
 }
 
 /// Whether one of `takers` may take what the host `leaving` has of an object: it is another one,
 /// and counts as one with no host that keeps a component.
 pub(crate) fn has_place(
     record: &ObjectRecord,
-    leaving: HostId,
-    takers: &[HostId],
+    leaving: ShardId,
+    takers: &[ShardId],
     domains: &HostDomains,
 ) -> bool {
-    let stay = || record.components.iter().filter(|one| one.host != leaving);
-    let is_free = |host: &HostId| stay().all(|one| !domains.is_shared(one.host, *host));
-    takers.iter().any(|host| *host != leaving && is_free(host))
+    let stay = || record.components.iter().filter(|one| one.shard != leaving);
+    let is_free = |shard: &ShardId| stay().all(|one| !domains.is_shared(one.shard, *shard));
+    takers.iter().any(|shard| *shard != leaving && is_free(shard))
 }
 
 /// How many components count that are not on a host in maintenance: all of those may be stopped.
 pub(crate) fn left_without(
     record: &ObjectRecord,
     maintenance: &MaintenanceRecord,
-    is_up: impl Fn(HostId) -> bool,
+    is_up: impl Fn(ShardId) -> bool,
 ) -> usize {
-    let stays = |host: HostId| is_up(host) && maintenance.mode(host).is_none();
-    let is_left = |one: &&ComponentRecord| one.state == ComponentState::Active && stays(one.host);
+    let stays = |shard: ShardId| is_up(shard) && maintenance.mode(shard).is_none();
+    let is_left = |one: &&ComponentRecord| one.state == ComponentState::Active && stays(one.shard);
     record.components.iter().filter(is_left).count()
 }

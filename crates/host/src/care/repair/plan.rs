@@ -5,7 +5,7 @@
 use super::leaving::{is_away, is_to_leave, is_too_close};
 use crate::cluster::room::{NoPlace, Rooms};
 use crate::cluster::view::Wanted;
-use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Seat, Set, VolumeId};
+use base::{ComponentId, Incarnation, Instant, Map, ObjectId, Seat, Set, ShardId, VolumeId};
 use directory::{ComponentRecord, ComponentState, MaintenanceRecord, ObjectRecord, RepairDelay};
 use object::MemberChange;
 use placement::HostDomains;
@@ -90,13 +90,13 @@ pub(super) struct Facts {
     /// How long a copy may be missed whose volume's policy does not say so; `None`: for ever.
     pub(super) delay: Option<Duration>,
     /// The hosts of the cluster that are up, each with its run.
-    pub(super) alive: Map<HostId, Incarnation>,
+    pub(super) alive: Map<ShardId, Incarnation>,
     /// How many machines the hosts of the cluster are on.
     pub(super) machines: usize,
     /// On how many of them no host is up.
     pub(super) machines_missing: usize,
     /// Hosts that were taken out of the cluster.
-    pub(super) removed: Set<HostId>,
+    pub(super) removed: Set<ShardId>,
     pub(super) rooms: Rooms,
     /// What the objects of each volume are to have.
     pub(super) wanted: Map<VolumeId, Wanted>,
@@ -118,16 +118,16 @@ impl Facts {
         // One that is to take the place of another begins as absent.
         let is_away = component.replaces.is_none()
             && matches!(component.state, ComponentState::Absent | ComponentState::Degraded);
-        is_away || !self.alive.contains_key(&component.host)
+        is_away || !self.alive.contains_key(&component.shard)
     }
 
     /// Whether a component is to leave its host, which is in maintenance, or counts as one with
     /// another that has a component. One of a volume that is kept on one host leaves for that
     /// alone.
     pub(super) fn leaves(&self, record: &ObjectRecord, component: &ComponentRecord) -> bool {
-        let is_up = |host| self.alive.contains_key(&host);
+        let is_up = |shard| self.alive.contains_key(&shard);
         match self.home(record.volume) {
-            Some(home) => is_away(component, home, is_up, |host| self.takes(host)),
+            Some(home) => is_away(component, home, is_up, |shard| self.takes(shard)),
             None => {
                 is_to_leave(record, component, &self.maintenance, is_up)
                     || is_too_close(record, component, &self.domains, is_up)
@@ -136,13 +136,13 @@ impl Facts {
     }
 
     /// The shards of the host that all of a volume is kept on.
-    fn home(&self, volume: VolumeId) -> Option<&[HostId]> {
+    fn home(&self, volume: VolumeId) -> Option<&[ShardId]> {
         self.wanted.get(&volume)?.home.as_deref()
     }
 
     /// Whether a host is up and gets something new.
-    fn takes(&self, host: HostId) -> bool {
-        self.alive.contains_key(&host) && self.maintenance.mode(host).is_none()
+    fn takes(&self, shard: ShardId) -> bool {
+        self.alive.contains_key(&shard) && self.maintenance.mode(shard).is_none()
     }
 
     /// How many copies an object is to have more than it has, or less (below zero), where none is
@@ -163,7 +163,7 @@ impl Facts {
     fn is_on_its_way(&self, component: &ComponentRecord) -> bool {
         let is_new = component.state == ComponentState::Absent && component.seat == Seat(0);
         (is_new || component.state == ComponentState::Resyncing)
-            && self.alive.contains_key(&component.host)
+            && self.alive.contains_key(&component.shard)
     }
 
     /// Which component leaves an object that has more than it is to have: one whose host is down,
@@ -174,19 +174,19 @@ impl Facts {
         if !record.components.iter().any(|one| self.is_source(one)) {
             return None;
         }
-        let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.host == one.host);
-        let is_up = |host| self.alive.contains_key(&host);
+        let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.shard == one.shard);
+        let is_up = |shard| self.alive.contains_key(&shard);
         let worth = |one: &&ComponentRecord| {
             let is_coming = one.state == ComponentState::Resyncing;
             let stays = match self.home(record.volume) {
-                Some(home) => home.contains(&one.host),
+                Some(home) => home.contains(&one.shard),
                 None => {
-                    self.maintenance.mode(one.host).is_none()
+                    self.maintenance.mode(one.shard).is_none()
                         && !is_too_close(record, one, &self.domains, is_up)
                 }
             };
-            let (is_source, is_up) = (self.is_source(one), is_up(one.host));
-            (is_source, is_up, is_coming, stays, is_owners(one), Reverse(one.host))
+            let (is_source, is_up) = (self.is_source(one), is_up(one.shard));
+            (is_source, is_up, is_coming, stays, is_owners(one), Reverse(one.shard))
         };
         record.components.iter().min_by_key(worth).map(|one| one.id)
     }
@@ -199,7 +199,7 @@ impl Facts {
     }
 
     fn is_source(&self, component: &ComponentRecord) -> bool {
-        component.state == ComponentState::Active && self.alive.contains_key(&component.host)
+        component.state == ComponentState::Active && self.alive.contains_key(&component.shard)
     }
 
     /// Whether nobody owns an object, although there is something for its owner to do: to bring a
@@ -208,12 +208,15 @@ impl Facts {
     pub(super) fn lacks_owner(&self, record: &ObjectRecord) -> bool {
         let is_owned = record
             .owner
-            .is_some_and(|owner| self.alive.get(&owner.host) == Some(&owner.incarnation));
-        let is_up = |host: HostId| self.alive.contains_key(&host);
+            .is_some_and(|owner| self.alive.get(&owner.shard) == Some(&owner.incarnation));
+        let is_up = |shard: ShardId| self.alive.contains_key(&shard);
         let is_behind =
-            |one: &ComponentRecord| one.state != ComponentState::Active && is_up(one.host);
+            |one: &ComponentRecord| one.state != ComponentState::Active && is_up(one.shard);
         let has_work = record.components.iter().any(is_behind)
-            || record.removed.iter().any(|one| is_up(one.host) || self.removed.contains(&one.host));
+            || record
+                .removed
+                .iter()
+                .any(|one| is_up(one.shard) || self.removed.contains(&one.shard));
         !is_owned && has_work && record.components.iter().any(|one| self.is_source(one))
     }
 
@@ -231,11 +234,11 @@ impl Facts {
     /// How long a component may be missed; `None`: for ever. One whose host was taken out of the
     /// cluster never comes back: an operator said so.
     fn patience(&self, volume: VolumeId, component: &ComponentRecord) -> Option<Duration> {
-        if self.removed.contains(&component.host) {
+        if self.removed.contains(&component.shard) {
             return Some(Duration::ZERO);
         }
         let delay = self.delay_of(volume)?;
-        Some(match self.alive.contains_key(&component.host) {
+        Some(match self.alive.contains_key(&component.shard) {
             true => delay.max(RETURNS_WITHIN),
             false if self.hurries => Duration::ZERO,
             false if component.state == ComponentState::Degraded => delay.min(LOST_FOR),
@@ -244,10 +247,10 @@ impl Facts {
     }
 
     /// Where a copy that is due is made.
-    fn place(&mut self, due: &Due) -> Result<HostId, Hindrance> {
+    fn place(&mut self, due: &Due) -> Result<ShardId, Hindrance> {
         let home = self.home(due.record.volume);
-        let home = home.map(|home| home.iter().copied().filter(|host| self.takes(*host)));
-        let home: Option<Vec<HostId>> = home.map(Iterator::collect);
+        let home = home.map(|home| home.iter().copied().filter(|shard| self.takes(*shard)));
+        let home: Option<Vec<ShardId>> = home.map(Iterator::collect);
         match due.sources {
             _ if self.is_braked() => Err(Hindrance::TooManyMissing),
             0 => Err(Hindrance::NoSource),
@@ -293,7 +296,7 @@ struct Due<'a> {
 
 impl Due<'_> {
     /// One more component on the host `to`.
-    fn step(&self, to: HostId) -> RepairStep {
+    fn step(&self, to: ShardId) -> RepairStep {
         let change = match self.old {
             Some(old) => MemberChange::Replace { old, to, members: self.record.members() },
             None => MemberChange::Add { to, version: self.record.version },
@@ -383,7 +386,7 @@ fn is_called_off(
     facts: &Facts,
     is_ours: impl Fn(ComponentId) -> bool,
 ) -> bool {
-    if facts.removed.contains(&new.host) {
+    if facts.removed.contains(&new.shard) {
         return true;
     }
     let is_wanted = missed.since(old.id).is_some() || facts.leaves(record, old);

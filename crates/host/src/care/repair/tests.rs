@@ -23,8 +23,8 @@ fn pair(id: u64, hosts: [u32; 2]) -> ObjectRecord {
 }
 
 fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
-    let alive: Map<HostId, Incarnation> =
-        alive.iter().map(|host| (HostId(*host), Incarnation(1))).collect();
+    let alive: Map<ShardId, Incarnation> =
+        alive.iter().map(|host| (ShardId(*host), Incarnation(1))).collect();
     let domains = HostDomains::default();
     Facts {
         now,
@@ -32,7 +32,7 @@ fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
         machines: hosts,
         machines_missing: hosts.saturating_sub(alive.len()),
         removed: Set::default(),
-        rooms: Rooms::with(alive.keys().map(|host| (*host, 1 << 40)), domains.clone()),
+        rooms: Rooms::with(alive.keys().map(|shard| (*shard, 1 << 40)), domains.clone()),
         alive,
         wanted: Map::new(),
         maintenance: MaintenanceRecord::default(),
@@ -69,7 +69,7 @@ fn of_any_members(step: RepairStep) -> RepairStep {
 }
 
 fn replaced(object: u64, old: u64, to: u32) -> RepairStep {
-    let change = MemberChange::Replace { old: ComponentId(old), to: HostId(to), members: 0 };
+    let change = MemberChange::Replace { old: ComponentId(old), to: ShardId(to), members: 0 };
     RepairStep { object: ObjectId(object), change }
 }
 
@@ -113,7 +113,7 @@ fn a_volumes_policy_says_how_long_its_copies_may_be_away() {
     assert_eq!(steps(&off, SETTLED + MINUTE), [replaced(1, 11, 3)], "the cluster's is another's");
     let asked = Facts { hurries: true, ..never.clone() };
     assert_eq!(steps(&asked, SETTLED), [replaced(1, 11, 3)], "an operator does not wait");
-    let gone = Facts { removed: [HostId(2)].into_iter().collect(), ..never };
+    let gone = Facts { removed: [ShardId(2)].into_iter().collect(), ..never };
     assert_eq!(steps(&gone, SETTLED), [replaced(1, 11, 3)], "that host never comes back");
 }
 
@@ -125,11 +125,11 @@ fn what_is_not_on_the_host_that_its_volume_is_kept_on_moves_there_and_the_rest_s
         object(id, VolumeId(1), one)
     };
     let records = [alone(1, 1), alone(2, 3)];
-    let home = Some(vec![HostId(3)]);
+    let home = Some(vec![ShardId(3)]);
     let kept = Wanted { copies: 1, repair_delay: RepairDelay::Cluster, home };
     let wanted: Map<VolumeId, Wanted> = [(VolumeId(1), kept)].into_iter().collect();
     let with = |alive: &[u32], mode: Option<MaintenanceMode>| {
-        let maintenance = MaintenanceRecord::default().with(HostId(3), mode);
+        let maintenance = MaintenanceRecord::default().with(ShardId(3), mode);
         Facts { wanted: wanted.clone(), maintenance, ..facts(SETTLED, alive, 4) }
     };
     let steps = |facts: &Facts| planned(&records, facts, SETTLED).0;
@@ -143,7 +143,7 @@ fn what_is_not_on_the_host_that_its_volume_is_kept_on_moves_there_and_the_rest_s
     assert_eq!((none, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::NoSource)));
     // Of two copies the one at home stays, also the owner's own goes.
     let mut both = pair(1, [1, 3]);
-    both.owner = Some(OwnerRecord { host: HostId(1), incarnation: Incarnation(1) });
+    both.owner = Some(OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) });
     let change = planned(&[both], &with(&[1, 2, 3], None), SETTLED).0[0].change;
     assert!(matches!(change, MemberChange::TakeOut { component: ComponentId(10), .. }));
 }
@@ -215,7 +215,7 @@ fn nobody_waits_for_a_copy_whose_host_was_taken_out_of_the_cluster() {
     let mut records = [pair(1, [1, 2])];
     let off = Facts { delay: None, ..facts(SETTLED, &[1, 3], 2) };
     assert_eq!(planned(&records, &off, SETTLED).0, []);
-    let removed: Set<HostId> = [HostId(2)].into_iter().collect();
+    let removed: Set<ShardId> = [ShardId(2)].into_iter().collect();
     let without = Facts { removed: removed.clone(), ..off };
     assert_eq!(planned(&records, &without, SETTLED).0, [replaced(1, 11, 3)]);
     // One that was on its way there is called off at once, whoever began it.
@@ -227,7 +227,7 @@ fn nobody_waits_for_a_copy_whose_host_was_taken_out_of_the_cluster() {
     assert_eq!(planned(&records, &without, SETTLED).0, [kept(1, 10)]);
     // What lies there needs an owner to take it off the record.
     let mut record = pair(1, [1, 3]);
-    record.removed = vec![RemovedComponent { id: ComponentId(9), host: HostId(2) }];
+    record.removed = vec![RemovedComponent { id: ComponentId(9), shard: ShardId(2) }];
     assert!(without.lacks_owner(&record));
     assert!(!Facts { removed: Set::default(), ..without }.lacks_owner(&record));
 }
@@ -237,11 +237,11 @@ fn what_nobody_uses_gets_an_owner_only_where_one_has_something_to_do() {
     let facts = facts(SETTLED, &[1, 2, 3], 4);
     let mut record = pair(1, [1, 2]);
     assert!(!facts.lacks_owner(&record));
-    record.removed = vec![RemovedComponent { id: ComponentId(9), host: HostId(4) }];
+    record.removed = vec![RemovedComponent { id: ComponentId(9), shard: ShardId(4) }];
     assert!(!facts.lacks_owner(&record), "its host is down");
-    record.removed[0].host = HostId(3);
+    record.removed[0].shard = ShardId(3);
     assert!(facts.lacks_owner(&record));
-    let owner = |run| Some(OwnerRecord { host: HostId(1), incarnation: Incarnation(run) });
+    let owner = |run| Some(OwnerRecord { shard: ShardId(1), incarnation: Incarnation(run) });
     record.owner = owner(1);
     assert!(!facts.lacks_owner(&record));
     record.owner = owner(7);
@@ -250,7 +250,7 @@ fn what_nobody_uses_gets_an_owner_only_where_one_has_something_to_do() {
     assert!(!facts.lacks_owner(&record));
     record.components[1].state = ComponentState::Absent;
     assert!(facts.lacks_owner(&record), "it was away, and its host is back");
-    record.components[0].host = HostId(4);
+    record.components[0].shard = ShardId(4);
     assert!(!facts.lacks_owner(&record), "there is nothing to fill it from");
 }
 
@@ -266,14 +266,14 @@ fn objects_get_as_many_copies_as_their_volume_is_to_have() {
     assert_eq!(of(&asked(2), &records), []);
     assert_eq!(
         of(&asked(3), &records),
-        [step(MemberChange::Add { to: HostId(3), version: records[0].version })]
+        [step(MemberChange::Add { to: ShardId(3), version: records[0].version })]
     );
     let few = Facts { wanted: asked(3).wanted, ..facts(SETTLED, &[1, 2], 2) };
     let (steps, outlooks) = planned(&records, &few, SETTLED);
     assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::NoHost)));
 
     // Fewer: not the owner's own.
-    records[0].owner = Some(OwnerRecord { host: HostId(2), incarnation: Incarnation(1) });
+    records[0].owner = Some(OwnerRecord { shard: ShardId(2), incarnation: Incarnation(1) });
     let version = records[0].version;
     let out = |id| [step(MemberChange::TakeOut { component: ComponentId(id), version })];
     assert_eq!(of(&asked(1), &records), out(10));
@@ -281,9 +281,9 @@ fn objects_get_as_many_copies_as_their_volume_is_to_have() {
     assert_eq!(of(&asked(2), &records), out(12), "it does not count yet");
     records[0].components.push(component(13, 4, ComponentState::Absent));
     assert_eq!(of(&asked(2), &records), out(13), "nor does that, and it is not on its way");
-    records[0].components[1].host = HostId(9);
+    records[0].components[1].shard = ShardId(9);
     assert_eq!(of(&asked(2), &records), out(11), "its host is down");
-    records[0].components[0].host = HostId(8);
+    records[0].components[0].shard = ShardId(8);
     assert_eq!(of(&asked(2), &records), [], "nothing that counts is there");
     // While one is on its way in another's place, and where the volume is not known.
     let mut records = [pair(1, [1, 2])];
@@ -327,11 +327,11 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
             let old = record.components.iter().find(|c| c.id == old).expect("one of its");
             begun += 1;
             assert!(!is_braked && alive.contains(&to.0));
-            assert!(record.components.iter().all(|c| c.host != to && c.replaces != Some(old.id)));
+            assert!(record.components.iter().all(|c| c.shard != to && c.replaces != Some(old.id)));
             assert!(old.replaces.is_none());
             assert!(facts.is_missed(old) && at >= SETTLED + MINUTE || facts.leaves(record, old));
             let mut others = record.components.iter().filter(|c| c.id != old.id);
-            assert!(others.all(|c| !facts.domains.is_shared(c.host, to)), "seed {seed}");
+            assert!(others.all(|c| !facts.domains.is_shared(c.shard, to)), "seed {seed}");
         }
         let is_whole = |id: &ObjectId| {
             let record = records.iter().find(|record| record.id == *id).expect("one of them");
@@ -349,9 +349,9 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
 
 /// Hosts in racks, one after the other: every `racks`-th is in the same.
 fn in_racks(facts: Facts, racks: u32) -> Facts {
-    let rack = |host: HostId| (host, vec![format!("rack{}", host.0 % racks)]);
-    let domains = HostDomains::new((1..20).map(|host| rack(HostId(host))));
-    let rooms = Rooms::with(facts.alive.keys().map(|host| (*host, 1 << 40)), domains.clone());
+    let rack = |shard: ShardId| (shard, vec![format!("rack{}", shard.0 % racks)]);
+    let domains = HostDomains::new((1..20).map(|host| rack(ShardId(host))));
+    let rooms = Rooms::with(facts.alive.keys().map(|shard| (*shard, 1 << 40)), domains.clone());
     Facts { domains, rooms, ..facts }
 }
 
@@ -364,7 +364,7 @@ fn random_object(rng: &mut Rng, id: u64, hosts: u32) -> ObjectRecord {
     let mut components: Vec<ComponentRecord> = Vec::new();
     for n in 0..2 + rng.below(2) {
         let host = 1 + rng.below(hosts.into()) as u32;
-        if components.iter().any(|one| one.host.0 == host) {
+        if components.iter().any(|one| one.shard.0 == host) {
             continue;
         }
         let mut new = component(id * 10 + n, host, states[rng.below(3) as usize]);
@@ -378,7 +378,7 @@ fn random_object(rng: &mut Rng, id: u64, hosts: u32) -> ObjectRecord {
 
 fn maintenance(hosts: &[(u32, MaintenanceMode)]) -> MaintenanceRecord {
     let with = |all: MaintenanceRecord, (host, mode): &(u32, MaintenanceMode)| {
-        all.with(HostId(*host), Some(*mode))
+        all.with(ShardId(*host), Some(*mode))
     };
     hosts.iter().fold(MaintenanceRecord::default(), with)
 }
@@ -470,7 +470,7 @@ fn a_copy_is_made_in_no_rack_with_another_one_and_leaves_a_rack_that_has_one() {
     let mut records = [pair(1, [1, 4])];
     let all = racks(&[1, 2, 3, 4, 5, 6]);
     assert_eq!(of(&all, &records, SETTLED).0, [replaced(1, 11, 2)]);
-    records[0].owner = Some(OwnerRecord { host: HostId(4), incarnation: Incarnation(1) });
+    records[0].owner = Some(OwnerRecord { shard: ShardId(4), incarnation: Incarnation(1) });
     assert_eq!(of(&all, &records, SETTLED), (vec![replaced(1, 10, 2)], Map::new()));
     records[0].components[1].state = ComponentState::Absent;
     assert_eq!(of(&all, &records, SETTLED).0, [replaced(1, 11, 2)], "it does not count");
@@ -498,7 +498,7 @@ fn three_copies_in_one_rack_leave_it_one_after_the_other() {
     assert_eq!(planned(&[record.clone()], &all, SETTLED).0, [replaced(1, 11, 2)]);
     // One too many: one of those goes, and not the owner's.
     let fewer = Facts { wanted: wanted(2, RepairDelay::Cluster), ..all };
-    record.components[0].host = HostId(2);
+    record.components[0].shard = ShardId(2);
     let change = MemberChange::TakeOut { component: ComponentId(12), version: record.version };
     let steps = planned(&[record], &fewer, SETTLED).0;
     assert_eq!(steps, [RepairStep { object: ObjectId(1), change }]);

@@ -4,7 +4,7 @@
 //! Where it is wrong, something is looked at once more.
 
 use super::course::Course;
-use base::{GroupId, HostId};
+use base::{GroupId, ShardId};
 use directory::{Directory, DirectoryError, Transaction};
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ impl ScrubMark {
 #[derive(Clone)]
 pub(crate) struct ScrubMarks {
     pub(crate) directory: Directory,
-    pub(crate) host: HostId,
+    pub(crate) shard: ShardId,
 }
 
 fn decode(value: &[u8]) -> Option<ScrubMark> {
@@ -49,7 +49,7 @@ fn decode(value: &[u8]) -> Option<ScrubMark> {
 
 impl ScrubMarks {
     fn key(&self, group: GroupId) -> String {
-        format!("{}scrub/{}/{group}", directory::PREFIX, self.host)
+        format!("{}scrub/{}/{group}", directory::PREFIX, self.shard)
     }
 
     /// What was kept; none where nothing was, or nothing that this version understands.

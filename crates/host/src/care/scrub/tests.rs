@@ -164,7 +164,7 @@ impl Cluster {
         self.world.run_for(Duration::from_secs(1));
         let record = self.node(0).objects().records().into_iter().next().expect("an object");
         self.object = record.id;
-        let at = |place: usize| record.components[place].host.0 as usize - 1;
+        let at = |place: usize| record.components[place].shard.0 as usize - 1;
         self.copies = [at(0), at(1)];
         self.write_all();
         self.to_capacity();

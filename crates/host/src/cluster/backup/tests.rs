@@ -49,7 +49,7 @@ fn an_empty_directory_gets_everything_back_but_what_runs() {
         let mut wanted = before;
         wanted.retain(|key, _| is_kept(key));
         // Also those of hosts that are younger than the backup.
-        wanted.extend((2..=255).map(|n| (incarnation_key(HostId(n)), "4096".to_owned())));
+        wanted.extend((2..=255).map(|n| (incarnation_key(ShardId(n)), "4096".to_owned())));
         wanted.insert("/gabion/incarnations/1".to_owned(), "4101".to_owned());
         assert_eq!(all(&directory).await, wanted);
     });
@@ -123,7 +123,7 @@ fn a_directory_made_again_counts_runs_above_all_that_were() {
         let kind = ClusterKind::Hybrid;
         let next = async |host, seen| {
             let cluster = OwnCluster { cluster: CLUSTER, kind, level: Level::NEWEST };
-            next_incarnation(&env, &directory, cluster, HostId(host), Incarnation(seen)).await
+            next_incarnation(&env, &directory, cluster, ShardId(host), Incarnation(seen)).await
         };
         let lost = next(7, 3).await;
         assert!(matches!(lost, Err(crate::StartError::DirectoryLost)), "a lost one gives none");
@@ -147,7 +147,7 @@ fn nobody_writes_to_a_volume_in_an_epoch_that_was_given_before() {
         fill(&env, &directory).await;
         let key = volume_key("db");
         let copies = vec![simulated::component(1, 1, ComponentState::Active)];
-        let writer = OwnerRecord { host: HostId(2), incarnation: Incarnation(4) };
+        let writer = OwnerRecord { shard: ShardId(2), incarnation: Incarnation(4) };
         let writing =
             Writing { writers: Writers::One, epoch: WriterEpoch(7), writer: Some(writer) };
         let volume =
@@ -166,7 +166,7 @@ fn nobody_writes_to_a_volume_in_an_epoch_that_was_given_before() {
         let mut latest = writing;
         // The second time is as after one that was interrupted, and others had gone on.
         for _ in 0..2 {
-            let next = latest.with_writer(OwnerRecord { host: HostId(3), ..writer });
+            let next = latest.with_writer(OwnerRecord { shard: ShardId(3), ..writer });
             latest = next.expect("there are more");
             put_it(&VolumeRecord { writing: latest, ..record.clone() }).await;
             restore(&env, address(), CLUSTER, &file, true).await.expect("restored");

@@ -17,11 +17,11 @@ fn record(id: u64, rng: &mut Rng) -> ObjectRecord {
 }
 
 /// What is placed on each host, counted anew.
-fn counted(view: &View) -> Map<HostId, u64> {
+fn counted(view: &View) -> Map<ShardId, u64> {
     let mut placed = Map::new();
     view.for_each_object(|object| {
         for component in &object.components {
-            *placed.entry(component.host).or_default() += object.sectors * SECTOR_SIZE;
+            *placed.entry(component.shard).or_default() += object.sectors * SECTOR_SIZE;
         }
     });
     placed

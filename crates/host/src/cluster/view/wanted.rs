@@ -2,7 +2,7 @@
 //! What volumes are to have, by their records: how many copies, and where.
 
 use super::View;
-use base::{HostId, Map, VolumeId};
+use base::{Map, ShardId, VolumeId};
 use directory::{RepairDelay, VolumeRecord};
 
 /// What the objects of a volume are to have.
@@ -14,7 +14,7 @@ pub struct Wanted {
     pub repair_delay: RepairDelay,
     /// The shards of the host that all of the volume is kept on: none where the cluster has no such
     /// host. `None`: it is kept wherever there is room.
-    pub home: Option<Vec<HostId>>,
+    pub home: Option<Vec<ShardId>>,
 }
 
 impl View {
@@ -22,9 +22,9 @@ impl View {
     pub fn wanted(&self) -> Map<VolumeId, Wanted> {
         let volumes = self.0.volumes.0.borrow();
         let hosts = self.0.hosts.0.borrow();
-        let mut shards: Map<&str, Vec<HostId>> = Map::new();
-        for (host, _) in hosts.values() {
-            shards.entry(host.machine()).or_default().push(host.id);
+        let mut shards: Map<&str, Vec<ShardId>> = Map::new();
+        for (shard, _) in hosts.values() {
+            shards.entry(shard.machine()).or_default().push(shard.id);
         }
         let is_kept = !self.mutations().ignore_affinity();
         let home = |name: &String| shards.get(name.as_str()).cloned().unwrap_or_default();
@@ -37,7 +37,7 @@ impl View {
     }
 
     /// The shards of a host, as far as the cluster has it.
-    pub fn shards_of(&self, host: &str) -> Vec<HostId> {
+    pub fn shards_of(&self, host: &str) -> Vec<ShardId> {
         self.hosts_of(host).into_iter().map(|shard| shard.id).collect()
     }
 }

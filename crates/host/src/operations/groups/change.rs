@@ -82,7 +82,7 @@ impl Operations {
                 let is_elsewhere = object.components.iter().any(|c| {
                     c.state == ComponentState::Active
                         && !here.contains(&c.id)
-                        && self.view.alive(c.host).is_some()
+                        && self.view.alive(c.shard).is_some()
                 });
                 is_here && !is_elsewhere
             };

@@ -3,7 +3,7 @@
 
 use crate::care::repair::{has_place, is_to_leave, left_without};
 use crate::operations::hosts::named;
-use base::{HostId, Map, ObjectId, SECTOR_SIZE, VolumeId, format_size};
+use base::{Map, ObjectId, SECTOR_SIZE, ShardId, VolumeId, format_size};
 use directory::{ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord, VolumeRecord};
 use operator::{MaintenanceReport, VolumeWithoutHost};
 use placement::HostDomains;
@@ -11,14 +11,14 @@ use placement::HostDomains;
 /// The hosts as they are once `stopped` are in maintenance.
 pub(super) struct Situation {
     /// All shards of a host, or one of them; one at least.
-    pub(super) stopped: Vec<HostId>,
+    pub(super) stopped: Vec<ShardId>,
     /// The same mode for each of them.
     pub(super) maintenance: MaintenanceRecord,
     pub(super) mode: MaintenanceMode,
     /// Those that are up.
-    pub(super) up: Vec<HostId>,
+    pub(super) up: Vec<ShardId>,
     /// Those of them that may take copies.
-    pub(super) takers: Vec<HostId>,
+    pub(super) takers: Vec<ShardId>,
     /// Which hosts count as one.
     pub(super) domains: HostDomains,
     /// Bytes that `stopped` may have more than they said last.
@@ -48,12 +48,12 @@ impl Effect<'_> {
 }
 
 impl Situation {
-    fn is_stopped(&self, host: HostId) -> bool {
-        self.stopped.contains(&host)
+    fn is_stopped(&self, shard: ShardId) -> bool {
+        self.stopped.contains(&shard)
     }
 
-    fn is_up(&self, host: HostId) -> bool {
-        self.up.contains(&host)
+    fn is_up(&self, shard: ShardId) -> bool {
+        self.up.contains(&shard)
     }
 
     /// Adds to `report` what `objects` say.
@@ -68,9 +68,9 @@ impl Situation {
             volumes.iter().flat_map(|v| of(v).into_iter().map(move |id| (id, v))).collect();
         let mut effects: Map<VolumeId, Effect<'_>> = Map::new();
         for record in objects {
-            let gone = record.removed.iter().filter(|one| self.is_stopped(one.host));
+            let gone = record.removed.iter().filter(|one| self.is_stopped(one.shard));
             report.to_delete += gone.map(|_| 1).sum::<u64>();
-            if record.components.iter().any(|one| self.is_stopped(one.host)) {
+            if record.components.iter().any(|one| self.is_stopped(one.shard)) {
                 let effect = effects.entry(record.volume).or_default();
                 effect.volume = names.get(&record.id).copied();
                 self.add(record, effect, report);
@@ -86,16 +86,16 @@ impl Situation {
     }
 
     fn add(&self, record: &ObjectRecord, effect: &mut Effect<'_>, report: &mut MaintenanceReport) {
-        let is_up = |host| self.is_up(host);
+        let is_up = |shard| self.is_up(shard);
         let before = left_without(record, &self.maintenance, is_up);
         let mut left = before;
         let mut is_used = false;
-        for one in record.components.iter().filter(|one| self.is_stopped(one.host)) {
+        for one in record.components.iter().filter(|one| self.is_stopped(one.shard)) {
             effect.copies += 1;
             report.copies += 1;
             is_used |= one.state == ComponentState::Active;
             let is_begun = record.components.iter().any(|new| new.replaces == Some(one.id));
-            let has_place = is_begun || has_place(record, one.host, &self.takers, &self.domains);
+            let has_place = is_begun || has_place(record, one.shard, &self.takers, &self.domains);
             report.without_place += u64::from(!has_place);
             if !effect.is_kept() && is_to_leave(record, one, &self.maintenance, is_up) {
                 effect.to_move += 1;
@@ -218,11 +218,12 @@ mod tests {
     ) -> MaintenanceReport {
         let all = others.iter().copied().chain([(1, mode)]);
         let maintenance = all.fold(MaintenanceRecord::default(), |all, (host, mode)| {
-            all.with(HostId(host), Some(mode))
+            all.with(ShardId(host), Some(mode))
         });
-        let up: Vec<HostId> = (1..=3).map(HostId).collect();
-        let takers = up.iter().copied().filter(|host| maintenance.mode(*host).is_none()).collect();
-        let (stopped, domains) = (vec![HostId(1)], HostDomains::default());
+        let up: Vec<ShardId> = (1..=3).map(ShardId).collect();
+        let takers =
+            up.iter().copied().filter(|shard| maintenance.mode(*shard).is_none()).collect();
+        let (stopped, domains) = (vec![ShardId(1)], HostDomains::default());
         let situation =
             Situation { stopped, maintenance, mode, up, takers, domains, untold_bytes: 1000 };
         let mut report = MaintenanceReport {
@@ -317,7 +318,7 @@ mod tests {
             ..component(12, 3, ComponentState::Resyncing)
         };
         objects[0].components.push(new);
-        let gone = directory::RemovedComponent { id: base::ComponentId(77), host: HostId(1) };
+        let gone = directory::RemovedComponent { id: base::ComponentId(77), shard: ShardId(1) };
         objects[1].removed.push(gone);
         let all = report(FullEvacuation, &[], &objects, &volumes);
         assert_eq!((all.to_move, all.under_way, all.to_delete), (1, 1, 1));

@@ -60,7 +60,7 @@ pub(super) fn rebuild(
         return Err(format!(
             "a copy of object {object} on host {} is not found and may have newer writes: start \
              the host and open its disk groups ('gabion status'), or give it up with --force",
-            away.host
+            away.shard
         ));
     }
     let listed = |record: &OrphanRecord| about.siblings.iter().find(|c| c.id == record.id);
@@ -114,7 +114,7 @@ fn above_all(told: &[OrphanRecord], about: &About, old: Option<&ObjectRecord>) -
 }
 
 fn removed(record: &OrphanRecord) -> RemovedComponent {
-    RemovedComponent { id: record.id, host: record.host }
+    RemovedComponent { id: record.id, shard: record.shard }
 }
 
 /// The record of an object that was made anew without these components, which were found later:
@@ -200,7 +200,7 @@ fn components(
     let listed = |record: &OrphanRecord| about.siblings.iter().find(|c| c.id == record.id);
     let made = found.iter().map(|record| ComponentRecord {
         id: record.id,
-        host: record.host,
+        shard: record.shard,
         group: record.group,
         state: if is_whole(record) { ComponentState::Active } else { ComponentState::Absent },
         seat: record.seat.max(listed(record).map_or(Seat(0), |listed| listed.seat)),

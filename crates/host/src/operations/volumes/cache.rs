@@ -37,10 +37,10 @@ impl Operations {
     /// components here are on all-flash groups.
     pub(crate) fn cached_report(&self, objects: &[ObjectRecord]) -> Vec<CachedReport> {
         let all = objects.iter().flat_map(|object| &object.components);
-        let mine = all.filter(|component| component.host == self.me);
+        let mine = all.filter(|component| component.shard == self.me);
         let shares = mine.filter_map(|one| self.storage.holding(one.id)?.cached(one.id));
         let report = |CacheShare { held_bytes, asked_bytes, kept_bytes }| CachedReport {
-            host: self.view.host_name(self.me),
+            host: self.view.shard_name(self.me),
             held_bytes,
             asked_bytes,
             kept_bytes,

@@ -13,7 +13,7 @@ use super::{Undecided, directory_away, unknown};
 use crate::cluster::room::candidates;
 use crate::operations::groups::device_of;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use base::{CHUNK_SIZE, ComponentId, HostId, format_size};
+use base::{CHUNK_SIZE, ComponentId, ShardId, format_size};
 use directory::{ComponentState, Connections, Expect, ObjectRecord, VolumeRecord};
 use env::join_all;
 use object::{ObjectError, reserve_chunks};
@@ -25,7 +25,7 @@ const NAMED_MAX: usize = 3;
 
 /// A component whose host is up.
 struct Part {
-    host: HostId,
+    shard: ShardId,
     component: ComponentId,
     sectors: u64,
     /// It has all data: without it the volume is not what it should be.
@@ -183,11 +183,11 @@ impl Operations {
                 return Err(not_changed(&volume.name, "a part of it is being deleted"));
             };
             for component in &object.components {
-                if self.view.alive(component.host).is_none() {
+                if self.view.alive(component.shard).is_none() {
                     continue;
                 }
                 parts.push(Part {
-                    host: component.host,
+                    shard: component.shard,
                     component: component.id,
                     sectors: object.sectors,
                     is_active: component.state == ComponentState::Active,
@@ -199,11 +199,12 @@ impl Operations {
 
     /// Where there is not enough room, and how much is missing.
     async fn missing(&self, parts: &[Part], percent: u8) -> Option<String> {
-        let limits = parts.iter().map(|part| self.objects.reserve_limit(part.host, part.component));
+        let limits =
+            parts.iter().map(|part| self.objects.reserve_limit(part.shard, part.component));
         let limits = join_all(limits.map(Box::pin).collect()).await;
         let mut lines = Vec::new();
         for (part, limit) in parts.iter().zip(limits) {
-            let host = self.view.host_name(part.host);
+            let host = self.view.shard_name(part.shard);
             let wanted = reserve_chunks(part.sectors, percent);
             match limit {
                 Ok(Some(limit)) if limit < wanted => {
@@ -244,21 +245,21 @@ impl Operations {
     async fn keep_all(&self, parts: &[Part], percent: u8) -> Result<(), String> {
         let keep = |part: &Part| {
             let chunks = reserve_chunks(part.sectors, percent);
-            Box::pin(self.objects.reserve(part.host, part.component, chunks))
+            Box::pin(self.objects.reserve(part.shard, part.component, chunks))
         };
         let kept = join_all(parts.iter().map(keep).collect()).await;
         let mut failures = parts.iter().zip(kept).filter_map(|(part, kept)| {
             let error = kept.err()?;
-            (part.is_active || error == ObjectError::Full).then_some((part.host, error))
+            (part.is_active || error == ObjectError::Full).then_some((part.shard, error))
         });
-        let Some((host, error)) = failures.next() else { return Ok(()) };
+        let Some((shard, error)) = failures.next() else { return Ok(()) };
         drop(failures);
         if error == ObjectError::Full
             && let Some(missing) = self.missing(parts, percent).await
         {
             return Err(missing);
         }
-        Err(format!("{}: {}", self.view.host_name(host), why(error)))
+        Err(format!("{}: {}", self.view.shard_name(shard), why(error)))
     }
 
     /// Takes back what a command that failed had components keep: what the record says now counts,

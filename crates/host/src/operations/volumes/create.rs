@@ -116,14 +116,14 @@ impl Operations {
         objects: &[ObjectRecord],
     ) -> Option<String> {
         let placed = self.view.placed_bytes();
-        let hosts = self.view.hosts().into_iter();
-        let mine = hosts.filter(|host| {
-            objects.iter().flat_map(|object| &object.components).any(|c| c.host == host.id)
+        let hosts = self.view.shards().into_iter();
+        let mine = hosts.filter(|shard| {
+            objects.iter().flat_map(|object| &object.components).any(|c| c.shard == shard.id)
         });
-        let loads = mine.map(|host| {
-            let capacity_bytes = host.capacity_bytes();
-            let promised_bytes = placed.get(&host.id).copied().unwrap_or(0).max(volume.size_bytes);
-            (host.name, placement::Promised { promised_bytes, capacity_bytes })
+        let loads = mine.map(|shard| {
+            let capacity_bytes = shard.capacity_bytes();
+            let promised_bytes = placed.get(&shard.id).copied().unwrap_or(0).max(volume.size_bytes);
+            (shard.name, placement::Promised { promised_bytes, capacity_bytes })
         });
         let (host, load) = loads.max_by_key(|(_, load)| load.times())?;
         if !load.is_overcommitted(volume.size_bytes) {
@@ -228,7 +228,7 @@ pub(super) fn creation(
         .expect(key.clone(), Expect::Absent)
         .expect(probe.clone(), Expect::Absent);
     for witness in witnesses {
-        let alive = directory::alive_key(witness.host);
+        let alive = directory::alive_key(witness.shard);
         transaction = transaction.expect(alive, Expect::Revision(witness.revision));
     }
     for object in part {

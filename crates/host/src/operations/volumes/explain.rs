@@ -4,7 +4,7 @@
 
 use crate::cluster::room::{Preference, Rooms, Standing};
 use crate::operations::{Operations, Outcome, no_such_volume, usage};
-use base::{HostId, Map};
+use base::{Map, ShardId};
 use directory::{ComponentRecord, ObjectRecord, VolumeRecord};
 use operator::{LayoutReport, PlaceKind, PlaceReport, PlacementReport};
 
@@ -15,9 +15,9 @@ const LAYOUTS_MAX: usize = 16;
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Copies {
     /// Hosts with a copy that is to stay.
-    stay: Vec<HostId>,
+    stay: Vec<ShardId>,
     /// Hosts whose copy goes once another one has taken its place.
-    leave: Vec<HostId>,
+    leave: Vec<ShardId>,
     /// The stripe set that they are of.
     set: Option<usize>,
 }
@@ -28,7 +28,7 @@ struct Layout<'a> {
     copies: &'a Copies,
     rooms: &'a Rooms,
     /// The host that the volume is kept on, and its shards.
-    home: Option<(&'a str, &'a [HostId])>,
+    home: Option<(&'a str, &'a [ShardId])>,
 }
 
 impl Operations {
@@ -63,7 +63,7 @@ fn copies_of(object: &ObjectRecord, rooms: &Rooms) -> Copies {
         |one: &&ComponentRecord| object.components.iter().any(|new| new.replaces == Some(one.id));
     let (leave, stay): (Vec<_>, Vec<_>) = object.components.iter().partition(is_leaving);
     let hosts = |of: Vec<&ComponentRecord>| {
-        let mut hosts: Vec<_> = of.into_iter().map(|one| one.host).collect();
+        let mut hosts: Vec<_> = of.into_iter().map(|one| one.shard).collect();
         hosts.sort_unstable();
         hosts
     };
@@ -74,56 +74,58 @@ impl Layout<'_> {
     fn hosts(&self) -> Vec<PlaceReport> {
         let (mut able, mut others) = (Vec::new(), Vec::new());
         let Copies { stay, leave, set } = self.copies;
-        let all = self.operations.view.hosts();
-        for host in all.iter().filter(|host| !leave.contains(&host.id)) {
+        let all = self.operations.view.shards();
+        for shard in all.iter().filter(|shard| !leave.contains(&shard.id)) {
             if let Some((kept_on, shards)) = self.home
-                && !shards.contains(&host.id)
-                && !stay.contains(&host.id)
+                && !shards.contains(&shard.id)
+                && !stay.contains(&shard.id)
             {
-                others.push(self.not(host.id, &format!("the volume is kept on {kept_on}")));
+                others.push(self.not(shard.id, &format!("the volume is kept on {kept_on}")));
                 continue;
             }
-            match self.rooms.standing((stay, *set), host.id) {
+            match self.rooms.standing((stay, *set), shard.id) {
                 Standing::HasOne => {}
-                Standing::Able(worth) => able.push((worth, host.id)),
+                Standing::Able(worth) => able.push((worth, shard.id)),
                 Standing::Shares(other) => {
-                    others.push(self.not(host.id, &self.shared(host.id, other)))
+                    others.push(self.not(shard.id, &self.shared(shard.id, other)))
                 }
-                Standing::OutOfReach => others.push(self.not(host.id, self.out_of_reach(host.id))),
+                Standing::OutOfReach => {
+                    others.push(self.not(shard.id, self.out_of_reach(shard.id)))
+                }
             }
         }
         able.sort_unstable();
         let leaving = "it goes once the new copy has everything".to_owned();
-        let leave = leave.iter().map(|host| self.report(*host, PlaceKind::Copy, leaving.clone()));
-        let copies = stay.iter().map(|host| self.copy(*host)).chain(leave);
+        let leave = leave.iter().map(|shard| self.report(*shard, PlaceKind::Copy, leaving.clone()));
+        let copies = stay.iter().map(|shard| self.copy(*shard)).chain(leave);
         copies.chain(self.able(&able)).chain(others).collect()
     }
 
-    fn report(&self, host: HostId, place: PlaceKind, why: String) -> PlaceReport {
+    fn report(&self, shard: ShardId, place: PlaceKind, why: String) -> PlaceReport {
         let view = &self.operations.view;
-        let domains = view.host_domains().path(host).to_vec();
-        PlaceReport { host: view.host_name(host), domains, place, room_bytes: None, why }
+        let domains = view.host_domains().path(shard).to_vec();
+        PlaceReport { host: view.shard_name(shard), domains, place, room_bytes: None, why }
     }
 
-    fn not(&self, host: HostId, why: &str) -> PlaceReport {
-        self.report(host, PlaceKind::Not, why.to_owned())
+    fn not(&self, shard: ShardId, why: &str) -> PlaceReport {
+        self.report(shard, PlaceKind::Not, why.to_owned())
     }
 
     /// That `other`, which counts as one with `host`, has a copy.
-    fn shared(&self, host: HostId, other: HostId) -> String {
+    fn shared(&self, shard: ShardId, other: ShardId) -> String {
         let view = &self.operations.view;
-        let how = match view.host_domains().are_on_one_machine(host, other) {
+        let how = match view.host_domains().are_on_one_machine(shard, other) {
             true => "on the same host",
             false => "in the same fault domain",
         };
-        format!("{}, {how}, has a copy", view.host_name(other))
+        format!("{}, {how}, has a copy", view.shard_name(other))
     }
 
-    fn out_of_reach(&self, host: HostId) -> &'static str {
+    fn out_of_reach(&self, shard: ShardId) -> &'static str {
         let view = &self.operations.view;
-        if view.maintenance().mode(host).is_some() {
+        if view.maintenance().mode(shard).is_some() {
             "in maintenance: it gets nothing new"
-        } else if view.alive(host).is_none() {
+        } else if view.alive(shard).is_none() {
             "down"
         } else {
             "it has no disk group"
@@ -131,23 +133,23 @@ impl Layout<'_> {
     }
 
     /// A host that has a copy. No other one may be in its innermost domain.
-    fn copy(&self, host: HostId) -> PlaceReport {
+    fn copy(&self, shard: ShardId) -> PlaceReport {
         let view = &self.operations.view;
         let domains = view.host_domains();
-        let others = || self.copies.stay.iter().copied().filter(|other| *other != host);
-        if let Some(other) = others().find(|other| domains.is_shared(*other, host)) {
-            let why = format!("{}: one of the two is to move", self.shared(host, other));
-            return self.report(host, PlaceKind::TooClose, why);
+        let others = || self.copies.stay.iter().copied().filter(|other| *other != shard);
+        if let Some(other) = others().find(|other| domains.is_shared(*other, shard)) {
+            let why = format!("{}: one of the two is to move", self.shared(shard, other));
+            return self.report(shard, PlaceKind::TooClose, why);
         }
         if let Some((kept_on, shards)) = self.home {
-            let why = match shards.contains(&host) {
+            let why = match shards.contains(&shard) {
                 true => format!("the volume is kept on {kept_on}"),
                 false => format!("it moves to {kept_on}, which the volume is kept on"),
             };
-            return self.report(host, PlaceKind::Copy, why);
+            return self.report(shard, PlaceKind::Copy, why);
         }
-        let path = domains.path(host);
-        let common = domains.closest(host, others());
+        let path = domains.path(shard);
+        let common = domains.closest(shard, others());
         let within = |depth: usize| path.get(depth).map(String::as_str);
         let why = match (path.last(), common.checked_sub(1).and_then(within)) {
             (None, _) => "no other copy on this host".to_owned(),
@@ -156,14 +158,14 @@ impl Layout<'_> {
                 format!("no other copy in {inner}; another one is in {outer} too")
             }
         };
-        self.report(host, PlaceKind::Copy, why)
+        self.report(shard, PlaceKind::Copy, why)
     }
 
     /// Hosts that could take a copy, the best first.
-    fn able(&self, able: &[(Preference, HostId)]) -> Vec<PlaceReport> {
+    fn able(&self, able: &[(Preference, ShardId)]) -> Vec<PlaceReport> {
         let Some(((best, first), others)) = able.split_first() else { return Vec::new() };
         let view = &self.operations.view;
-        let name = view.host_name(*first);
+        let name = view.shard_name(*first);
         let why = match others.first() {
             None => "another copy would go here: no other host could take it",
             Some((next, _)) if next.closeness > best.closeness => {
@@ -180,8 +182,8 @@ impl Layout<'_> {
             ..report
         };
         let mut all = vec![with_room(self.report(*first, PlaceKind::Next, why.to_owned()), best)];
-        all.extend(others.iter().map(|(worth, host)| {
-            let path = view.host_domains().path(*host).to_vec();
+        all.extend(others.iter().map(|(worth, shard)| {
+            let path = view.host_domains().path(*shard).to_vec();
             let shared = worth.closeness.checked_sub(1).and_then(|depth| path.get(depth));
             let why = match shared.filter(|_| worth.closeness > best.closeness) {
                 Some(domain) => format!("it could, but there is a copy in {domain} already"),
@@ -191,7 +193,7 @@ impl Layout<'_> {
                 None if worth.room == best.room => format!("it could as well as {name}"),
                 None => format!("it could; {name} has more room"),
             };
-            with_room(self.report(*host, PlaceKind::Able, why), worth)
+            with_room(self.report(*shard, PlaceKind::Able, why), worth)
         }));
         all
     }

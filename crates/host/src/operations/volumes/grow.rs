@@ -57,7 +57,7 @@ impl Operations {
             )));
         }
         let last = volume.objects.last().and_then(|id| self.view.object(*id));
-        let beside = last.map(|last| last.components.iter().map(|c| c.host).collect());
+        let beside = last.map(|last| last.components.iter().map(|c| c.shard).collect());
         let first = more.parts(self.creation.transaction_objects).into_iter().next();
         Ok(NewObjects {
             volume: volume.id,
@@ -128,7 +128,7 @@ pub(super) fn growth(
         .expect(key.clone(), Expect::Revision(revision))
         .put(key, volume.encode());
     for witness in witnesses {
-        let alive = directory::alive_key(witness.host);
+        let alive = directory::alive_key(witness.shard);
         transaction = transaction.expect(alive, Expect::Revision(witness.revision));
     }
     for object in objects {

@@ -6,7 +6,7 @@
 //! leaves such a volume alone.
 
 use crate::operations::{Operations, Outcome, usage};
-use base::{HostId, Map};
+use base::{Map, ShardId};
 use directory::{Affinity, ComponentState, Level, ObjectRecord, PolicyRecord, VolumeRecord};
 use operator::{HomeReport, VolumeReport};
 use std::cmp::Reverse;
@@ -77,7 +77,8 @@ impl Operations {
         for object in volume.objects.iter().filter_map(|id| self.view.object(*id)) {
             let whole = object.components.iter().filter(|one| one.state == ComponentState::Active);
             for component in whole {
-                *sectors.entry(self.view.machine_of(component.host)).or_default() += object.sectors;
+                *sectors.entry(self.view.machine_of(component.shard)).or_default() +=
+                    object.sectors;
             }
         }
         let most = sectors.into_iter().max_by_key(|(host, sum)| (*sum, Reverse(host.clone())));
@@ -100,6 +101,6 @@ impl Operations {
 }
 
 /// Whether an object has a component on one of these hosts that takes no other one's place.
-pub(crate) fn is_at(object: &ObjectRecord, home: &[HostId]) -> bool {
-    object.components.iter().any(|one| one.replaces.is_none() && home.contains(&one.host))
+pub(crate) fn is_at(object: &ObjectRecord, home: &[ShardId]) -> bool {
+    object.components.iter().any(|one| one.replaces.is_none() && home.contains(&one.shard))
 }

@@ -6,7 +6,7 @@ use super::directory_away;
 use crate::cluster::room::candidates;
 use crate::operations::{Operations, Outcome, failed};
 use base::{
-    ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term, Version,
+    ComponentId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, ShardId, Term, Version,
     VolumeId, WriterEpoch, format_size,
 };
 use directory::{
@@ -42,7 +42,7 @@ pub(super) struct NewObjects {
     pub(super) kept_on: Option<String>,
     /// Hosts that they are made on where these have the room, instead of those with most room. Not
     /// where they are striped.
-    pub(super) beside: Vec<HostId>,
+    pub(super) beside: Vec<ShardId>,
     /// What is done, for people: "created".
     pub(super) deed: &'static str,
 }
@@ -57,7 +57,7 @@ impl NewObjects {
 
 /// A live host as its lease key was when its component was about to be made.
 pub(super) struct Witness {
-    pub(super) host: HostId,
+    pub(super) shard: ShardId,
     incarnation: Incarnation,
     pub(super) revision: u64,
 }
@@ -74,25 +74,25 @@ impl Operations {
         if !force {
             self.check_rebuild(new)?;
         }
-        let mut refused: Vec<HostId> = Vec::new();
+        let mut refused: Vec<ShardId> = Vec::new();
         loop {
             let places = self.places(new, &refused, force)?;
             let objects = self.compose(new, &places);
-            let hosts: Set<HostId> = places.iter().flatten().map(|place| place.host).collect();
-            let witnesses = self.witnesses(&hosts.into_iter().collect::<Vec<_>>()).await?;
+            let shards: Set<ShardId> = places.iter().flatten().map(|place| place.shard).collect();
+            let witnesses = self.witnesses(&shards.into_iter().collect::<Vec<_>>()).await?;
             let failures = match self.make_all(new, &objects).await {
                 Ok(made) => return Ok((made, witnesses)),
                 Err(failures) => failures,
             };
             self.discard(new, &objects).await;
             let is_answer = |error| matches!(error, ObjectError::Full | ObjectError::Io);
-            if let Some((host, error)) = failures.iter().find(|(_, error)| !is_answer(*error)) {
-                let (name, deed, host) = (&new.name, new.deed, self.view.host_name(*host));
+            if let Some((shard, error)) = failures.iter().find(|(_, error)| !is_answer(*error)) {
+                let (name, deed, host) = (&new.name, new.deed, self.view.shard_name(*shard));
                 return Err(failed(format!(
                     "volume '{name}' was not {deed}: {host}: {error}; try again"
                 )));
             }
-            refused.extend(failures.iter().map(|(host, _)| *host));
+            refused.extend(failures.iter().map(|(shard, _)| *shard));
         }
     }
 
@@ -118,18 +118,18 @@ impl Operations {
     fn places(
         &self,
         new: &NewObjects,
-        refused: &[HostId],
+        refused: &[ShardId],
         force: bool,
     ) -> Outcome<Vec<Vec<Candidate>>> {
         let (domains, me) = (self.view.host_domains(), Some(self.me));
         let mut all = candidates(&self.view);
         if let Some(host) = &new.kept_on {
             let home = self.target(host, &[])?;
-            all.retain(|candidate| home.contains(&candidate.host));
+            all.retain(|candidate| home.contains(&candidate.shard));
         }
         // Where nothing is striped all objects go to the same hosts.
         let together = |ftt| {
-            let is_beside = |candidate: &&Candidate| new.beside.contains(&candidate.host);
+            let is_beside = |candidate: &&Candidate| new.beside.contains(&candidate.shard);
             let beside: Vec<Candidate> = all.iter().filter(is_beside).cloned().collect();
             let near = placement::place(ftt, None, &beside, refused, &domains);
             let places = near.or_else(|_| placement::place(ftt, me, &all, refused, &domains))?;
@@ -160,12 +160,12 @@ impl Operations {
         if is_done {
             return;
         }
-        let hosts = objects.iter().flat_map(|object| &object.components).map(|c| c.host);
-        let hosts: Set<HostId> = hosts.collect();
+        let hosts = objects.iter().flat_map(|object| &object.components).map(|c| c.shard);
+        let shards: Set<ShardId> = hosts.collect();
         let record = DeletedRecord {
             id: VolumeId(self.env.random()), // a number that nothing else has
             name: new.name.clone(),
-            hosts: hosts.into_iter().collect(),
+            shards: shards.into_iter().collect(),
             objects: objects.iter().map(|object| object.id).collect(),
         };
         let put = Transaction::new().put(directory::deleted_key(record.id), record.encode());
@@ -179,7 +179,7 @@ impl Operations {
         &self,
         new: &NewObjects,
         objects: &[ObjectRecord],
-    ) -> Result<Vec<ObjectRecord>, Vec<(HostId, ObjectError)>> {
+    ) -> Result<Vec<ObjectRecord>, Vec<(ShardId, ObjectError)>> {
         let mut all = Vec::with_capacity(objects.len());
         // One after the other they go to the emptiest device in turn, and so to different ones.
         let is_striped = new.layout.width() > 1;
@@ -226,9 +226,9 @@ impl Operations {
             }
         };
         let maintenance = self.view.maintenance();
-        let hosts = self.view.hosts().into_iter();
-        let resting = hosts.filter(|host| maintenance.mode(host.id).is_some());
-        let resting = some_of(resting.map(|host| host.name).collect());
+        let hosts = self.view.shards().into_iter();
+        let resting = hosts.filter(|shard| maintenance.mode(shard.id).is_some());
+        let resting = some_of(resting.map(|shard| shard.name).collect());
         let error = match resting.as_str() {
             "" => error.to_string(),
             resting => {
@@ -238,7 +238,7 @@ impl Operations {
         if without_room.is_empty() {
             return format!("{error}: start or add hosts");
         }
-        let names = without_room.iter().map(|host| self.view.host_name(*host));
+        let names = without_room.iter().map(|shard| self.view.shard_name(*shard));
         let names = some_of(names.collect());
         let full = self.tuning.space_full_percent;
         format!(
@@ -270,7 +270,7 @@ impl Operations {
     fn component(&self, place: &Candidate) -> ComponentRecord {
         ComponentRecord {
             id: ComponentId(self.env.random()),
-            host: place.host,
+            shard: place.shard,
             group: place.group,
             state: ComponentState::Active,
             seat: Seat(1),
@@ -281,18 +281,18 @@ impl Operations {
 
     /// The lease keys of the hosts concerned: a host that restarts meanwhile may already have
     /// cleaned up the component made for us, so the transaction must then fail (see `cleanup`).
-    pub(super) async fn witnesses(&self, hosts: &[HostId]) -> Outcome<Vec<Witness>> {
+    pub(super) async fn witnesses(&self, shards: &[ShardId]) -> Outcome<Vec<Witness>> {
         let mut witnesses = Vec::new();
-        for host in hosts {
-            let key = directory::alive_key(*host);
+        for shard in shards {
+            let key = directory::alive_key(*shard);
             let entry = self.directory.get(&key).await.map_err(directory_away)?;
             let alive = entry.as_ref().map(|entry| AliveRecord::decode(&entry.value));
             let (Some(entry), Some(Ok(alive))) = (&entry, alive) else {
-                let name = self.view.host_name(*host);
+                let name = self.view.shard_name(*shard);
                 return Err(failed(format!("{name} has just gone down: try again")));
             };
             let (incarnation, revision) = (alive.incarnation, entry.revision);
-            witnesses.push(Witness { host: *host, incarnation, revision });
+            witnesses.push(Witness { shard: *shard, incarnation, revision });
         }
         Ok(witnesses)
     }
@@ -300,8 +300,8 @@ impl Operations {
     /// Whether all hosts are in the same run as before, so that only what they tell of their room
     /// has changed; takes the new revisions.
     pub(super) async fn is_only_room(&self, witnesses: &mut Vec<Witness>) -> bool {
-        let hosts: Vec<HostId> = witnesses.iter().map(|witness| witness.host).collect();
-        let Ok(now) = self.witnesses(&hosts).await else { return false };
+        let shards: Vec<ShardId> = witnesses.iter().map(|witness| witness.shard).collect();
+        let Ok(now) = self.witnesses(&shards).await else { return false };
         let mut pairs = now.iter().zip(witnesses.iter());
         let is_same_run = pairs.all(|(now, then)| now.incarnation == then.incarnation);
         let mut pairs = now.iter().zip(witnesses.iter());

@@ -8,7 +8,7 @@
 use super::directory_away;
 use crate::cluster::room::{NoPlace, Rooms};
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use base::{HostId, ObjectId};
+use base::{ObjectId, ShardId};
 use directory::{ObjectRecord, VolumeRecord};
 use object::MemberChange;
 use operator::{MoveReport, MovedCopy};
@@ -36,7 +36,7 @@ impl Operations {
     ) -> Outcome<MoveReport> {
         placement::check_name(name).map_err(usage)?;
         let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
-        let sources: Vec<HostId> = self.members(from)?.into_iter().map(|host| host.id).collect();
+        let sources: Vec<ShardId> = self.members(from)?.into_iter().map(|shard| shard.id).collect();
         let target = to.map(|to| self.target(to, &sources)).transpose()?;
         if let Some(host) = &volume.kept_on {
             return Err(failed(format!(
@@ -48,7 +48,7 @@ impl Operations {
         let (mut moving, mut refused, mut under_way) = (Vec::new(), Vec::new(), 0);
         for (at, object) in self.objects_of(&volume).await? {
             let copies = object.components.iter().filter(|component| component.replaces.is_none());
-            let Some(copy) = copies.clone().find(|copy| sources.contains(&copy.host)) else {
+            let Some(copy) = copies.clone().find(|copy| sources.contains(&copy.shard)) else {
                 continue;
             };
             if object.components.iter().any(|component| component.replaces == Some(copy.id)) {
@@ -80,18 +80,19 @@ impl Operations {
 
     /// What is meant by the host that copies are to move to: of its shards those that can take
     /// something. None of them is one that they move from.
-    pub(super) fn target(&self, name: &str, sources: &[HostId]) -> Outcome<Vec<HostId>> {
-        let mut able: Vec<HostId> = self.members(name)?.into_iter().map(|host| host.id).collect();
-        able.retain(|host| !sources.contains(host));
+    pub(super) fn target(&self, name: &str, sources: &[ShardId]) -> Outcome<Vec<ShardId>> {
+        let mut able: Vec<ShardId> =
+            self.members(name)?.into_iter().map(|shard| shard.id).collect();
+        able.retain(|shard| !sources.contains(shard));
         if able.is_empty() {
             return Err(usage(format!("the copy is on {name} already: name another host")));
         }
-        able.retain(|host| self.view.alive(*host).is_some());
+        able.retain(|shard| self.view.alive(*shard).is_some());
         if able.is_empty() {
             return Err(failed(format!("{name} is down: start it, or name another host")));
         }
         let maintenance = self.view.maintenance();
-        able.retain(|host| maintenance.mode(*host).is_none());
+        able.retain(|shard| maintenance.mode(*shard).is_none());
         if able.is_empty() {
             return Err(failed(format!(
                 "{name} is in maintenance ('gabion host maintenance exit {name}'): end that, or \
@@ -136,7 +137,7 @@ impl Operations {
         let mut begun = Vec::new();
         for (at, change, done) in all.unwrap_or_default() {
             let to = match change {
-                MemberChange::Replace { to, .. } => Some(self.view.host_name(to)),
+                MemberChange::Replace { to, .. } => Some(self.view.shard_name(to)),
                 _ => None,
             };
             match done {

@@ -13,7 +13,7 @@
 use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use crate::cluster::seen::Answers;
 use crate::operations::{Operations, Outcome, failed, usage};
-use base::{ComponentId, HostId, Lsn, ObjectId, Term, Version};
+use base::{ComponentId, Lsn, ObjectId, ShardId, Term, Version};
 use directory::{
     ComponentRecord, ComponentState, Entry, Expect, ObjectRecord, Transaction, VolumeRecord,
     object_key,
@@ -29,7 +29,7 @@ struct Behind {
     /// Where it goes on from.
     chosen: ComponentRecord,
     /// Hosts of whole copies that are not up.
-    down: Vec<HostId>,
+    down: Vec<ShardId>,
 }
 
 impl Operations {
@@ -71,8 +71,8 @@ impl Operations {
         let given_up = behind.record.components.iter().filter(is_whole);
         StalePart {
             part,
-            from: self.view.host_name(behind.chosen.host),
-            given_up: given_up.map(|one| self.view.host_name(one.host)).collect(),
+            from: self.view.shard_name(behind.chosen.shard),
+            given_up: given_up.map(|one| self.view.shard_name(one.shard)).collect(),
             was_returning: behind.chosen.state == ComponentState::Resyncing,
         }
     }
@@ -94,14 +94,14 @@ impl Operations {
         }
         let mut down = Vec::new();
         for whole in record.components.iter().filter(|one| one.state == ComponentState::Active) {
-            let is_up = self.view.alive(whole.host).is_some();
-            match self.seen.host(whole.host) {
+            let is_up = self.view.alive(whole.shard).is_some();
+            match self.seen.host(whole.shard) {
                 Answers::Yes if self.has_copy(whole).await => return Ok(None),
                 // Its disk group is not open, or has lost the copy.
                 Answers::Yes => {}
-                Answers::No(_) if !is_up => down.push(whole.host),
+                Answers::No(_) if !is_up => down.push(whole.shard),
                 Answers::No(_) => {
-                    let host = self.view.host_name(whole.host);
+                    let host = self.view.shard_name(whole.shard);
                     return Err(failed(format!(
                         "nothing was changed: {host} has a whole copy of part {part} and may be \
                          up, for it holds its lease: end its daemon first (systemctl disable --now \
@@ -113,7 +113,7 @@ impl Operations {
         let mut best: Option<ComponentRecord> = None;
         for one in record.components.iter().filter(|one| has_something(one)) {
             let is_better = best.is_none_or(|best| rank(&best) < rank(one));
-            let is_here = self.seen.host(one.host) == Answers::Yes;
+            let is_here = self.seen.host(one.shard) == Answers::Yes;
             if is_better && is_here && self.has_copy(one).await {
                 best = Some(*one);
             }
@@ -130,7 +130,7 @@ impl Operations {
 
     /// Whether a host has a copy on a disk group that is open.
     async fn has_copy(&self, one: &ComponentRecord) -> bool {
-        self.objects.reserve_limit(one.host, one.id).await.is_ok()
+        self.objects.reserve_limit(one.shard, one.id).await.is_ok()
     }
 
     async fn go_on_from(&self, volume: &VolumeRecord, behind: &Behind) -> Outcome<()> {
@@ -143,8 +143,8 @@ impl Operations {
             .expect(directory::deleted_key(volume.id), Expect::Absent)
             .expect(&key, Expect::Revision(behind.revision))
             .put(&key, value.clone());
-        let is_down = |write: Transaction, host: &HostId| {
-            write.expect(directory::alive_key(*host), Expect::Absent)
+        let is_down = |write: Transaction, shard: &ShardId| {
+            write.expect(directory::alive_key(*shard), Expect::Absent)
         };
         let write = behind.down.iter().fold(write, is_down);
         let until = self.env.now() + DECIDE_MAX;
@@ -214,7 +214,7 @@ mod tests {
     fn one(id: u64, state: ComponentState, left: u64) -> ComponentRecord {
         ComponentRecord {
             id: ComponentId(id),
-            host: HostId(id as u32),
+            shard: ShardId(id as u32),
             group: GroupId(id),
             state,
             seat: Seat(id as u32),
@@ -226,7 +226,7 @@ mod tests {
     /// Rule 41a.
     #[test]
     fn whole_copies_are_left_out_and_nobody_deletes_them() {
-        let owner = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+        let owner = OwnerRecord { shard: ShardId(1), incarnation: Incarnation(1) };
         let mut fresh = one(3, ComponentState::Absent, 0);
         fresh.replaces = Some(ComponentId(2));
         let record = ObjectRecord {

@@ -4,7 +4,7 @@
 //! Here the volume's record changes. What follows from it hosts do by themselves (`care/writers`).
 
 use crate::operations::{Operations, Outcome, failed, usage};
-use base::HostId;
+use base::ShardId;
 use directory::{Level, ObjectRecord, OwnerRecord, VolumeRecord, Writers, Writing};
 use operator::{CommandFailure, VolumeReport, WriterReport};
 use std::time::Duration;
@@ -76,16 +76,16 @@ impl Operations {
     /// The run of a host that is to write. Of a machine with several shards it is the one through
     /// which clients reach the volume.
     fn writer_on(&self, volume: &VolumeRecord, name: &str) -> Outcome<OwnerRecord> {
-        let hosts = self.view.hosts();
+        let shards = self.view.shards();
         let objects: Vec<ObjectRecord> =
             volume.objects.iter().filter_map(|id| self.view.object(*id)).collect();
-        let shard = hosts.iter().find(|host| host.name == name).cloned();
+        let shard = shards.iter().find(|shard| shard.name == name).cloned();
         let best = || self.best_doors(&objects).into_iter().find(|best| best.machine() == name);
-        let Some(host) = shard.or_else(best) else {
+        let Some(shard) = shard.or_else(best) else {
             return Err(failed(format!("there is no host '{name}': see 'gabion host list'")));
         };
-        match self.view.alive(host.id) {
-            Some(alive) => Ok(OwnerRecord { host: host.id, incarnation: alive.incarnation }),
+        match self.view.alive(shard.id) {
+            Some(alive) => Ok(OwnerRecord { shard: shard.id, incarnation: alive.incarnation }),
             None => Err(failed(format!(
                 "{name} is down, so that it cannot write to volume '{}': nothing was changed",
                 volume.name
@@ -108,7 +108,7 @@ impl Operations {
         let Writing { writers, epoch, writer } = volume.writing;
         WriterReport {
             writers,
-            host: writer.map(|writer| self.view.host_name(writer.host)),
+            host: writer.map(|writer| self.view.shard_name(writer.shard)),
             epoch: epoch.0,
             waits_for: self.not_in(volume),
         }
@@ -119,17 +119,17 @@ impl Operations {
         let epoch = volume.writing.epoch;
         let behind = volume.objects.iter().filter_map(|id| self.view.writer_epoch(*id));
         let behind = behind.filter(|(has, _)| *has < epoch);
-        let mut count: base::Map<Option<HostId>, usize> = base::Map::new();
+        let mut count: base::Map<Option<ShardId>, usize> = base::Map::new();
         for (_, owner) in behind {
-            *count.entry(owner.map(|owner| owner.host)).or_default() += 1;
+            *count.entry(owner.map(|owner| owner.shard)).or_default() += 1;
         }
-        let line = |(host, count): (Option<HostId>, usize)| {
+        let line = |(shard, count): (Option<ShardId>, usize)| {
             let parts = if count == 1 { "1 part".to_owned() } else { format!("{count} parts") };
-            match host {
-                Some(host) if self.view.alive(host).is_none() => {
-                    format!("{parts} with {}, which is down", self.view.host_name(host))
+            match shard {
+                Some(shard) if self.view.alive(shard).is_none() => {
+                    format!("{parts} with {}, which is down", self.view.shard_name(shard))
                 }
-                Some(host) => format!("{parts} with {}", self.view.host_name(host)),
+                Some(shard) => format!("{parts} with {}", self.view.shard_name(shard)),
                 None => format!("{parts} that no host serves"),
             }
         };

@@ -6,13 +6,13 @@ use crate::options::ReadFrom;
 use crate::owner::leg::{Leg, LegRole, LegState};
 use crate::owner::state::Owner;
 use crate::owner::window::Mask;
-use base::{ComponentId, HostId, SectorRange, Session};
+use base::{ComponentId, SectorRange, Session, ShardId};
 use wire::Target;
 
 /// Whom to ask.
 pub(crate) struct ReadSource {
     pub(crate) component: ComponentId,
-    pub(crate) host: HostId,
+    pub(crate) shard: ShardId,
     pub(crate) session: Session,
     pub(crate) target: Target,
     pub(crate) bit: Mask,
@@ -48,7 +48,7 @@ impl Owner {
     /// Components of this host that answer late.
     fn slow_here(&self) -> Mask {
         let state = self.state.borrow();
-        let mine = state.legs.iter().filter(|leg| leg.host == self.context.me.host);
+        let mine = state.legs.iter().filter(|leg| leg.shard == self.context.me.shard);
         let slow = mine.filter(|leg| self.context.disks.is_slow(leg.component));
         slow.fold(0, |mask, leg| mask | leg.bit)
     }
@@ -61,14 +61,14 @@ impl Owner {
             leg.link == LegState::Live && leg.bit & avoid == 0 && is_readable
         };
         let mut legs = state.legs.iter().filter(usable);
-        let me = self.context.me.host;
+        let me = self.context.me.shard;
         let chosen = match region {
             Some(region) => choice::choose(region, legs, |leg| leg.component)?,
-            None => legs.clone().find(|leg| leg.host == me).or_else(|| legs.next())?,
+            None => legs.clone().find(|leg| leg.shard == me).or_else(|| legs.next())?,
         };
         let target = chosen.target(self.id, self.term);
-        let (component, host, session) = (chosen.component, chosen.host, chosen.session);
-        Some(ReadSource { component, host, session, target, bit: chosen.bit })
+        let (component, shard, session) = (chosen.component, chosen.shard, chosen.session);
+        Some(ReadSource { component, shard, session, target, bit: chosen.bit })
     }
 
     /// Whether every active component is in `avoid`.

@@ -20,14 +20,16 @@ impl Owner {
         self: &Rc<Self>,
         range: SectorRange,
     ) -> Result<(), ObjectError> {
-        let me = self.context.me.host;
+        let me = self.context.me.shard;
         let chunk = range.start / CHUNK_SECTORS;
         let (local, full) = {
             let state = self.state.borrow();
-            let local = state.legs.iter().find(|leg| leg.host == me && leg.role == LegRole::Active);
+            let local =
+                state.legs.iter().find(|leg| leg.shard == me && leg.role == LegRole::Active);
             let full =
                 state.legs.iter().filter(|leg| leg.is_full() && leg.role != LegRole::Joining);
-            let full: Vec<_> = full.map(|leg| (leg.host, leg.target(self.id, self.term))).collect();
+            let full: Vec<_> =
+                full.map(|leg| (leg.shard, leg.target(self.id, self.term))).collect();
             (local.map(|leg| leg.component), full)
         };
         if let Some((id, group)) = local.and_then(|id| Some((id, self.context.disks.holding(id)?)))
@@ -39,9 +41,9 @@ impl Owner {
             return if is_allocated { Ok(()) } else { Err(ObjectError::Full) };
         }
         let since = self.state.borrow().window.given();
-        for (host, target) in full {
+        for (shard, target) in full {
             let request = Request::ListChanged { target, since, cursor: chunk };
-            let call = self.context.ask(host, request);
+            let call = self.context.ask(shard, request);
             let answer = self.env().timeout(self.options().lease_wait, call).await;
             // One that does not answer is asked with the write itself.
             if let Ok(Ok(Response::Changed { held, .. })) = answer

@@ -3,7 +3,7 @@
 
 use crate::owner::leg::{Leg, LegState};
 use crate::owner::state::{Owner, Phase};
-use base::{ComponentId, HostId, Lsn, Map, Session};
+use base::{ComponentId, Lsn, Map, Session, ShardId};
 use directory::ComponentState;
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -40,18 +40,18 @@ impl Owner {
             let is_live = |id| state.leg(id).is_some_and(|leg| leg.link == LegState::Live);
             let components = state.record.components.iter();
             let away = components.filter(|c| c.state != ComponentState::Active && !is_live(c.id));
-            let away: Vec<_> = away.map(|c| (c.id, c.host, c.seat)).collect();
+            let away: Vec<_> = away.map(|c| (c.id, c.shard, c.seat)).collect();
             (state.commit(), away)
         };
         told.borrow_mut().retain(|id, _| away.iter().any(|(component, ..)| component == id));
-        for (component, host, seat) in away {
-            let is_up = host == self.context.me.host || self.context.peers.is_up(host);
+        for (component, shard, seat) in away {
+            let is_up = shard == self.context.me.shard || self.context.peers.is_up(shard);
             if !is_up || told.borrow().get(&component) == Some(&commit) {
                 continue;
             }
             let target =
                 Target { object: self.id, component, term: self.term, seat, session: Session(0) };
-            let call = self.context.ask(host, Request::CommitInfo { target, commit });
+            let call = self.context.ask(shard, Request::CommitInfo { target, commit });
             let told = Rc::clone(told);
             self.spawn("commit info", async move {
                 // It has no session, and says so.
@@ -67,7 +67,7 @@ impl Owner {
     /// room, and before it is answered no frame tells K. During a take-over nothing is known of K.
     pub(in crate::owner) async fn tell_while_fencing(
         &self,
-        host: HostId,
+        shard: ShardId,
         target: Target,
     ) -> Infallible {
         loop {
@@ -75,7 +75,7 @@ impl Owner {
             if self.phase() == Phase::Serving {
                 let commit = self.commit();
                 // It is answered as one without a session; what it says is heard.
-                drop(self.context.peers.call(host, Request::CommitInfo { target, commit }));
+                drop(self.context.peers.call(shard, Request::CommitInfo { target, commit }));
             }
         }
     }
@@ -92,12 +92,12 @@ impl Owner {
             let requests = legs.map(|leg| {
                 let before = std::mem::replace(&mut leg.told, commit);
                 let target = leg.target(self.id, self.term);
-                (leg.host, before, target, Request::CommitInfo { target, commit })
+                (leg.shard, before, target, Request::CommitInfo { target, commit })
             });
             (commit, requests.collect())
         };
-        for (host, before, target, request) in requests {
-            let call = self.context.ask(host, request);
+        for (shard, before, target, request) in requests {
+            let call = self.context.ask(shard, request);
             let owner = Rc::clone(self);
             self.spawn("commit info", async move {
                 let answer = call.await;

@@ -15,7 +15,7 @@ impl Owner {
         {
             let state = self.state.borrow();
             let remote = |leg: &&Leg| {
-                leg.host != self.context.me.host && state.counts_for_lease(leg.component)
+                leg.shard != self.context.me.shard && state.counts_for_lease(leg.component)
             };
             let mut counted = 0;
             for leg in state.legs.iter().filter(remote) {
@@ -24,18 +24,18 @@ impl Owner {
                     is_covered = false;
                     continue;
                 };
-                if leases.covers(leg.host, incarnation, grant_epoch) {
+                if leases.covers(leg.shard, incarnation, grant_epoch) {
                     is_any = true;
                     continue;
                 }
                 is_covered = false;
-                if leases.has_newer(leg.host, at, incarnation, grant_epoch) {
+                if leases.has_newer(leg.shard, at, incarnation, grant_epoch) {
                     stale.push((leg.component, leg.session));
                 }
-                leases.hurry(leg.host);
+                leases.hurry(leg.shard);
             }
             // Every component that counts has a leg: without one nothing is known of it.
-            is_covered &= counted == state.remote_for_lease(self.context.me.host);
+            is_covered &= counted == state.remote_for_lease(self.context.me.shard);
         }
         for (component, session) in stale {
             self.break_leg(component, session, "its grants began anew");

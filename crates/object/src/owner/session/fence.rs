@@ -4,7 +4,7 @@
 use crate::owner::leg::{FencedAt, Frame, LegState};
 use crate::owner::road::Road;
 use crate::owner::state::Owner;
-use base::{ClientTable, ComponentId, HostId, Lsn, RequestId, Seat, SectorRange, Term};
+use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, ShardId, Term};
 use env::Either;
 use peer::PeerError;
 use std::rc::Rc;
@@ -70,19 +70,19 @@ impl Owner {
         limit: Duration,
     ) -> FenceAnswer {
         let session = self.new_session();
-        let (host, version, claims) = {
+        let (shard, version, claims) = {
             let state = self.state.borrow();
             let record = crate::record::component(&state.record, component);
             let Some(record) = record else { return FenceAnswer::Unknown };
-            (record.host, state.record.version, crate::record::claims(&state.record))
+            (record.shard, state.record.version, crate::record::claims(&state.record))
         };
         let me = self.context.me;
         let target = Target { object: self.id, component, term: self.term, seat, session };
-        let owner = wire::OwnerId { host: me.host, incarnation: me.incarnation };
+        let owner = wire::OwnerId { shard: me.shard, incarnation: me.incarnation };
         let create = create.then_some(self.sectors);
         let at = self.now();
         let request = Request::Fence { target, version, owner, create, claims };
-        let Some(answer) = self.answer_to_fence(host, target, request, limit).await else {
+        let Some(answer) = self.answer_to_fence(shard, target, request, limit).await else {
             tracing::debug!(object = %self.id, %component, "a fence is not answered in time");
             return FenceAnswer::Silent;
         };
@@ -104,7 +104,7 @@ impl Owner {
             }
             Ok(Response::Fenced(fenced)) => {
                 self.state.borrow_mut().groups.insert(component, fenced.group);
-                let incarnation = self.context.incarnation(host);
+                let incarnation = self.context.incarnation(shard);
                 FenceAnswer::Fenced(Fence {
                     session,
                     durable: fenced.durable,
@@ -130,13 +130,13 @@ impl Owner {
     /// Sends a Fence, and tells K while it is not answered. `None`: no answer in time.
     async fn answer_to_fence(
         &self,
-        host: HostId,
+        shard: ShardId,
         target: Target,
         request: Request,
         limit: Duration,
     ) -> Option<Result<Response, PeerError>> {
-        let answered = self.env().timeout(limit, self.context.peers.call(host, request));
-        match env::select(answered, self.tell_while_fencing(host, target)).await {
+        let answered = self.env().timeout(limit, self.context.peers.call(shard, request));
+        match env::select(answered, self.tell_while_fencing(shard, target)).await {
             Either::First(answer) => answer.ok(),
             Either::Second(never) => match never {},
         }
@@ -201,7 +201,7 @@ impl Owner {
             }
             leg.link = LegState::Live;
             leg.end_session();
-            let road = Road::new(&self.context, leg.host);
+            let road = Road::new(&self.context, leg.shard);
             leg.road = Some(road.clone());
             leg.session = fence.session;
             leg.last_sent = fence.durable; // the first `prev` of a session

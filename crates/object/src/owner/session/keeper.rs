@@ -6,7 +6,7 @@ use crate::owner::change::ChangeError;
 use crate::owner::leg::{Leg, LegRole, LegState};
 use crate::owner::state::{Owner, Phase};
 use crate::record::{self, Leave};
-use base::{ComponentId, HostId, Incarnation, Instant, Lsn};
+use base::{ComponentId, Incarnation, Instant, Lsn, ShardId};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ struct View {
     seat: base::Seat,
     session: base::Session,
     waiting_since: Option<Instant>,
-    host: HostId,
+    shard: ShardId,
     /// Which run of its host was fenced, and at which grant epoch.
     run: Option<Incarnation>,
     epoch: u64,
@@ -39,10 +39,10 @@ impl Owner {
         let state = self.state.borrow();
         let leg = state.leg(component)?;
         let (link, role, seat, session) = (leg.link, leg.role, leg.seat, leg.session);
-        let (waiting_since, host) = (leg.waiting_since(), leg.host);
+        let (waiting_since, shard) = (leg.waiting_since(), leg.shard);
         let run = leg.fenced.and_then(|fenced| fenced.incarnation);
         let epoch = leg.fenced.map_or(u64::MAX, |fenced| fenced.grant_epoch);
-        Some(View { link, role, seat, session, waiting_since, host, run, epoch })
+        Some(View { link, role, seat, session, waiting_since, shard, run, epoch })
     }
 
     async fn keep_leg(self: Rc<Self>, component: ComponentId) {
@@ -62,19 +62,19 @@ impl Owner {
                     // A later run knows no session, and perhaps not even the component: nobody else
                     // would notice while nothing is read or written.
                     let is_anew =
-                        view.run.is_some() && self.context.peers.incarnation(view.host) > view.run;
+                        view.run.is_some() && self.context.peers.incarnation(view.shard) > view.run;
                     if is_anew {
                         self.break_leg(component, view.session, "its host was started anew");
                         continue;
                     }
                     // Nor does one whose disk group was closed.
-                    if self.context.leases.has_closed_since(view.host, view.run, view.epoch) {
+                    if self.context.leases.has_closed_since(view.shard, view.run, view.epoch) {
                         self.break_leg(component, view.session, "a disk group there was closed");
                         continue;
                     }
                     // Rule 18: while nobody waits for it a host may come and go for a while. Writes
                     // end the session by themselves; reads wait for the host's grant.
-                    let is_gone = !self.context.peers.is_up(view.host);
+                    let is_gone = !self.context.peers.is_up(view.shard);
                     gone_since = is_gone.then(|| gone_since.unwrap_or(self.now()));
                     let is_wanted = self.reads_waiting.get() > 0;
                     let patience = if is_wanted { Duration::ZERO } else { self.options().idle };

@@ -143,7 +143,7 @@ impl Cluster {
     fn where_all_are(&self) -> Vec<Vec<u32>> {
         let records = self.node(0).expect("it runs").objects().records();
         let hosts = |record: &directory::ObjectRecord| {
-            let mut hosts: Vec<u32> = record.components.iter().map(|one| one.host.0).collect();
+            let mut hosts: Vec<u32> = record.components.iter().map(|one| one.shard.0).collect();
             hosts.sort_unstable();
             hosts
         };

@@ -11,7 +11,7 @@ impl Cluster {
         let records = self.node(0).expect("it runs").objects().records();
         let listed = records.iter().flat_map(|record| &record.components);
         for component in listed {
-            let index = component.host.0 as usize - 1;
+            let index = component.shard.0 as usize - 1;
             let groups = self.node(index).expect("it runs").groups();
             let mut holding = groups.iter().filter(|group| group.component(component.id).is_some());
             match holding.next().map(DiskGroup::id) {

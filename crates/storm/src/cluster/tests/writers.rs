@@ -60,7 +60,7 @@ impl Cluster {
         self.world.run_until(Duration::from_secs(30), || {
             let volume = self.node(1).map(|_| self.records.volume("db"));
             let writer = volume.flatten().and_then(|volume| volume.writing.writer);
-            writer.map(|writer| format!("host{}", writer.host)).as_deref() == host
+            writer.map(|writer| format!("host{}", writer.shard)).as_deref() == host
         })
     }
 }

@@ -3,13 +3,13 @@
 
 use super::*;
 use ComponentState::{Absent, Active, Resyncing};
-use base::{ComponentId, GroupId, HostId, Incarnation, ObjectId, VolumeId};
+use base::{ComponentId, GroupId, Incarnation, ObjectId, ShardId, VolumeId};
 use directory::{About, Missing};
 
 fn component(id: u32, state: ComponentState, seat: u32) -> ComponentRecord {
     ComponentRecord {
         id: ComponentId(id.into()),
-        host: HostId(id),
+        shard: ShardId(id),
         group: GroupId(id.into()),
         state,
         seat: Seat(seat),
@@ -38,7 +38,7 @@ fn found(id: u32, version: u64, siblings: &[ComponentRecord], counter: u64) -> O
         id: ComponentId(id.into()),
         object: ObjectId(7),
         sectors: 2048,
-        host: HostId(id),
+        shard: ShardId(id),
         incarnation: Incarnation(1),
         group: GroupId(id.into()),
         missing: Missing::Object,
@@ -108,7 +108,7 @@ fn what_was_taken_out_of_the_newest_record_is_deleted_and_not_listed_again() {
     let all = [found(1, 8, &after, 60), left.clone(), found(3, 8, &after, 60)];
     let made = rebuild(&all, None, false).expect("a record");
     let ids = |record: &ObjectRecord| record.components.iter().map(|c| c.id.0).collect::<Vec<_>>();
-    let removed = RemovedComponent { id: ComponentId(2), host: HostId(2) };
+    let removed = RemovedComponent { id: ComponentId(2), shard: ShardId(2) };
     assert_eq!((ids(&made), &made.removed[..]), (vec![1, 3], &[removed][..]));
     assert!(is_done(&all, &made));
     let forced = rebuild(&all, None, true).expect("a record");
