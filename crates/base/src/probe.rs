@@ -257,6 +257,8 @@ crate::named! {
         SpareKept = "spare-kept",
         /// One was deleted and brought back.
         SpareBroughtBack = "spare-brought-back",
+        /// The writer of a volume changed while something else of it was being changed.
+        WriterRaced = "writer-raced",
         /// What was to be done to one had no answer that says whether it was done.
         SpareUnanswered = "spare-unanswered",
         /// Nothing was left of a round's spare volumes.

@@ -288,7 +288,7 @@ impl Operations {
             ..before.clone()
         };
         if record.reserve_percent == 0 && before.reserve_percent == 0 {
-            self.put_changed(&before, &record, revision).await?;
+            let record = self.put_changed(&before, &record, revision).await?;
             self.until_seen(&record, |now| *now == record).await;
             return Ok(self.report(&record));
         }

@@ -9,6 +9,7 @@
 //! the same command again finishes. A component whose host is down takes what the record says when
 //! it returns, whether the room is there or not.
 
+use super::writers::WRITER_RACES_MAX;
 use super::{Undecided, directory_away, unknown};
 use crate::cluster::room::candidates;
 use crate::operations::groups::device_of;
@@ -65,9 +66,8 @@ impl Operations {
                 return Err(not_changed(name, &why));
             }
         }
-        if record != *volume
-            && let Err(undecided) = self.put_record(&record, revision).await
-        {
+        let put = self.put_record(volume, &record, revision).await;
+        if let Err(undecided) = put {
             if undecided == Some(Undecided::Unknown) {
                 return Err(unknown(&format!("the reserve of volume '{name}' was changed")));
             }
@@ -84,6 +84,7 @@ impl Operations {
         if let Err(why) = self.keep_all(&parts, percent).await {
             tracing::warn!(volume = name, why, "a reserve is not everywhere yet");
         }
+        let record = put.unwrap_or(record);
         self.until_seen(volume, |now| *now == record).await;
         Ok(self.report(&record))
     }
@@ -143,18 +144,15 @@ impl Operations {
         placed.map(drop).map_err(|error| self.why_no_place(&error, ""))
     }
 
-    /// Puts a volume's record where it is another one than before.
+    /// Puts a volume's record where it is another one than before; what stands there then.
     pub(crate) async fn put_changed(
         &self,
         before: &VolumeRecord,
         record: &VolumeRecord,
         revision: u64,
-    ) -> Outcome<()> {
+    ) -> Outcome<VolumeRecord> {
         let name = &record.name;
-        if record == before {
-            return Ok(());
-        }
-        self.put_record(record, revision).await.map_err(|undecided| match undecided {
+        self.put_record(before, record, revision).await.map_err(|undecided| match undecided {
             Some(undecided) => undecided.told(&format!("volume '{name}' was changed")),
             None => failed(format!(
                 "volume '{name}' was not changed: somebody else changed it meanwhile; try again"
@@ -273,13 +271,28 @@ impl Operations {
         }
     }
 
+    /// As [`Self::put_changed`]; an error of none: somebody changed more than the writer meanwhile.
     async fn put_record(
         &self,
+        before: &VolumeRecord,
         record: &VolumeRecord,
-        revision: u64,
-    ) -> Result<(), Option<Undecided>> {
-        let key = directory::volume_key(&record.name);
-        self.put_at(key, Expect::Revision(revision), record.encode()).await
+        mut revision: u64,
+    ) -> Result<VolumeRecord, Option<Undecided>> {
+        let mut record = record.clone();
+        if record == *before {
+            return Ok(record);
+        }
+        let keeps_writer = record.writing == before.writing;
+        for _ in 0..WRITER_RACES_MAX {
+            let key = directory::volume_key(&record.name);
+            let put = self.put_at(key, Expect::Revision(revision), record.encode()).await;
+            if put != Err(None) || !keeps_writer {
+                return put.map(|()| record);
+            }
+            let Some(now) = self.only_writer_changed((before, revision)).await else { break };
+            (record.writing, revision) = now;
+        }
+        Err(None)
     }
 }
 

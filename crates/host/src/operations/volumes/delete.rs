@@ -110,9 +110,9 @@ impl Operations {
         }
     }
 
-    async fn delete_for_good(&self, volume: &VolumeRecord, revision: u64) -> Outcome<()> {
+    async fn delete_for_good(&self, volume: &VolumeRecord, mut revision: u64) -> Outcome<()> {
         let (key, until) = (directory::volume_key(&volume.name), self.env.now() + DECIDE_MAX);
-        let (name, known) = (said_name(volume), (volume, revision));
+        let name = said_name(volume);
         let at_once = self.creation.transaction_objects;
         // A volume of that name that is another one was made after this one went.
         let landed = |entry: Option<&Entry>| {
@@ -120,6 +120,7 @@ impl Operations {
             there.is_none_or(|there| there.is_ok_and(|there| there.id != volume.id))
         };
         for _ in 0..RACES_MAX {
+            let known = (volume, revision);
             let read = Deletion::read(&self.directory, &self.view, known, at_once).await;
             let going = read.map_err(directory_away)?;
             match decide(&self.env, &self.directory, &going.first, &key, landed, until).await {
@@ -138,7 +139,8 @@ impl Operations {
             // Its own record may have changed, or only one of its objects'.
             let entry = self.directory.get(&key).await.map_err(directory_away)?;
             if entry.is_none_or(|entry| entry.revision != revision) {
-                break;
+                let Some((_, now)) = self.only_writer_changed(known).await else { break };
+                revision = now;
             }
         }
         Err(changed(name))

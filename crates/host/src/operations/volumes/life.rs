@@ -4,6 +4,7 @@
 //! A volume's record stands under its name, so it moves: one transaction deletes it at one key and
 //! puts it at the other. Its objects know the volume by its id, and nothing else changes.
 
+use super::writers::WRITER_RACES_MAX;
 use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use crate::operations::{Operations, Outcome, failed, usage};
 use directory::{Entry, Expect, Transaction, VolumeRecord, volume_key};
@@ -29,32 +30,41 @@ impl Operations {
     pub(super) async fn put_moved(
         &self,
         volume: &VolumeRecord,
-        revision: u64,
+        mut revision: u64,
         moved: &VolumeRecord,
     ) -> Outcome<()> {
         let (from, to) = (volume_key(&volume.name), volume_key(&moved.name));
-        let put = Transaction::new()
-            .expect(from.clone(), Expect::Revision(revision))
-            .expect(to.clone(), Expect::Absent)
-            .delete(from)
-            .put(to.clone(), moved.encode());
         let is_it = |entry: Option<&Entry>| {
             let there = entry.map(|entry| VolumeRecord::decode(&entry.value));
             matches!(there, Some(Ok(there)) if there.id == moved.id)
         };
         let until = self.env.now() + DECIDE_MAX;
         let name = &volume.name;
-        match decide(&self.env, &self.directory, &put, &to, is_it, until).await {
-            Ok(true) => Ok(()),
-            Ok(false) => match self.directory.get(&to).await.map_err(directory_away)? {
-                Some(_) => Err(failed(format!(
+        let mut next = moved.clone();
+        for _ in 0..WRITER_RACES_MAX {
+            let put = Transaction::new()
+                .expect(from.clone(), Expect::Revision(revision))
+                .expect(to.clone(), Expect::Absent)
+                .delete(from.clone())
+                .put(to.clone(), next.encode());
+            match decide(&self.env, &self.directory, &put, &to, is_it, until).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(Undecided::Away(error)) => return Err(directory_away(error)),
+                Err(Undecided::Unknown) => {
+                    return Err(unknown(&format!("volume '{name}' was changed")));
+                }
+            }
+            if self.directory.get(&to).await.map_err(directory_away)?.is_some() {
+                return Err(failed(format!(
                     "there is a volume '{}' already: choose another name",
                     moved.name
-                ))),
-                None => Err(failed(format!("volume '{name}' changed meanwhile: try again"))),
-            },
-            Err(Undecided::Away(error)) => Err(directory_away(error)),
-            Err(Undecided::Unknown) => Err(unknown(&format!("volume '{name}' was changed"))),
+                )));
+            }
+            let raced = self.only_writer_changed((volume, revision)).await;
+            let Some(now) = raced.filter(|_| moved.writing == volume.writing) else { break };
+            (next.writing, revision) = now;
         }
+        Err(failed(format!("volume '{name}' changed meanwhile: try again")))
     }
 }

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Longest wait until a take-over is done; the command line waits for 30 s in all.
 const DONE_MAX: Duration = Duration::from_secs(15);
+/// Attempts of a command while the writer of its volume changes.
+pub(super) const WRITER_RACES_MAX: u32 = 8;
 
 impl Operations {
     /// Says through how many hosts a volume is written from now on, while it is in use. The next
@@ -35,6 +37,20 @@ impl Operations {
         self.until_done(&record).await;
         self.until_seen(&record, |now| now.writing.epoch >= writing.epoch).await;
         Ok(self.report(&record))
+    }
+
+    /// The writer of a volume and the revision of its record, where nothing but the writer changed
+    /// since the record was `before`. That changes by itself, with clients that come and go: no
+    /// operator's command fails because of it.
+    pub(super) async fn only_writer_changed(
+        &self,
+        (before, revision): (&VolumeRecord, u64),
+    ) -> Option<(Writing, u64)> {
+        let (now, at) = self.volume_entry(&before.name).await.ok()?;
+        let is_same = VolumeRecord { writing: before.writing, ..now.clone() } == *before;
+        let is_raced = is_same && at != revision;
+        base::hit_if(is_raced, base::Probe::WriterRaced);
+        is_raced.then_some((now.writing, at))
     }
 
     /// Waits until no write of an epoch before that of `record` takes effect any more. Returns

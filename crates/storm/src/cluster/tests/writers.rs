@@ -4,6 +4,7 @@
 use super::*;
 use host::Attached;
 use operator::WriterReport;
+use std::cell::Cell;
 
 const BLOCK: u64 = 4096;
 
@@ -246,4 +247,44 @@ fn a_volume_of_many_objects_is_taken_over_as_a_whole() {
         c.write(end, block.freeze()).await
     });
     assert_eq!(last, Ok(()), "the newest object has the epoch too");
+}
+
+/// The writer changes by itself: acceptance had a command that failed since a client had just left.
+#[test]
+fn commands_do_not_fail_because_clients_that_write_come_and_go() {
+    let cluster = start_with_one(249);
+    let node = cluster.node(2).expect("it runs");
+    let env = cluster.world.env(cluster.machines[2].key).expect("it runs");
+    let (inner, stop, turns) = (env.clone(), Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+    let (is_over, count) = (Rc::clone(&stop), Rc::clone(&turns));
+    let clients = env.spawn("test", async move {
+        while !is_over.get() {
+            let Ok(device) = node.exports().attach("db") else { return };
+            let mut block = inner.buf(BLOCK as usize);
+            block.fill(7);
+            if device.write(0, block.freeze()).await.is_err() {
+                return; // the volume is deleted
+            }
+            drop(device);
+            count.set(count.get() + 1);
+            inner.sleep(Duration::from_millis(1)).await;
+        }
+    });
+    for at in 0..100 {
+        let name = || "db".to_owned();
+        let set = [("env".to_owned(), format!("v{at}"))].into_iter().collect();
+        let commands = [
+            Command::VolumeLabel { name: name(), set, remove: Vec::new() },
+            Command::VolumeChange { name: name(), reserve_percent: at % 2 * 10 },
+        ];
+        for command in commands {
+            cluster.ask(0, command).expect("nobody else changes that");
+        }
+    }
+    assert!(turns.get() > 20, "{} clients", turns.get());
+    let delete = Command::VolumeDelete { name: "db".to_owned(), for_good: false };
+    cluster.ask(0, delete).expect("nobody of this host uses it");
+    stop.set(true);
+    cluster.world.run_for(Duration::from_secs(60));
+    drop(clients);
 }
