@@ -255,6 +255,13 @@ impl SeedRun {
             self.pass(0, 3000)?;
             self.boot_if_down(host);
             self.pass(0, 3000)?;
+            // The other copies are slow: one may have left in the very moment, and these are two
+            // faults at once.
+            if self.has_lost_the_last(host) {
+                tracing::info!("no copy is left that counts and is whole");
+                self.is_over = true;
+                return Ok(());
+            }
         }
         self.decisive();
         self.pass(0, 3000)
@@ -306,6 +313,23 @@ impl SeedRun {
                 let elsewhere = record.components.iter().filter(active);
                 elsewhere.filter(|component| component.shard.0 != number).count() > 0
             })
+        })
+    }
+
+    /// Whether this host has the only copy that counts of something, and lost a part of it.
+    fn has_lost_the_last(&self, host: usize) -> bool {
+        let groups = self.cluster.node(host).into_iter().flat_map(|node| node.groups());
+        let partial = groups.flat_map(|group| {
+            let ids = group.components().into_iter();
+            let partial = ids.filter(|id| group.component(*id).is_some_and(|info| info.partial));
+            partial.collect::<Vec<_>>()
+        });
+        let partial: base::Set<_> = partial.collect();
+        let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
+        names.flat_map(|name| self.cluster.records.all_objects(&name)).flatten().any(|record| {
+            let mut active = record.components.iter().filter(|c| c.state == ComponentState::Active);
+            let only = active.next().filter(|_| active.next().is_none());
+            only.is_some_and(|only| partial.contains(&only.id))
         })
     }
 
