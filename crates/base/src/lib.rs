@@ -34,5 +34,5 @@ pub use rng::Rng;
 pub use sector::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,
 };
-pub use size::{ParseSizeError, format_size, parse_size};
+pub use size::{ParseSizeError, format_size, parse_size, percent_of};
 pub use time::{Instant, WallTime};

@@ -106,6 +106,13 @@ pub fn format_size(bytes: u64) -> String {
     format!("{}.{:02}{unit}", hundredths / 100, hundredths % 100)
 }
 
+/// So many percent of a number of bytes, rounded down.
+#[must_use]
+pub fn percent_of(bytes: u64, percent: u8) -> u64 {
+    let part = u128::from(bytes) * u128::from(percent) / 100;
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

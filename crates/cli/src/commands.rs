@@ -58,7 +58,7 @@ pub fn volume_table(volumes: &[VolumeReport], labels: LabelColumn) {
             health(v.health).to_owned(),
             v.owner.clone().unwrap_or_else(|| "-".to_owned()),
             v.clients.to_string(),
-            if v.reserve_percent > 0 { format!("{} %", v.reserve_percent) } else { "-".to_owned() },
+            crate::policy::percent(v.reserve_percent),
             v.policy.as_ref().map_or_else(|| "-".to_owned(), |policy| policy.name.clone()),
         ];
         let labels = has_labels.then(|| in_one_line(&v.labels));

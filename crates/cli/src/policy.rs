@@ -199,7 +199,8 @@ fn policy_table(policies: &[PolicyReport]) {
     output::table(&heading, rows.collect());
 }
 
-fn percent(percent: u8) -> String {
+/// A part of a volume for people; none is a dash.
+pub fn percent(percent: u8) -> String {
     if percent == 0 { "-".to_owned() } else { format!("{percent} %") }
 }
 

@@ -303,8 +303,7 @@ fn say_home(volume: &VolumeReport) {
 fn say_cache(volume: &VolumeReport) {
     let percent = volume.cache_percent;
     if percent > 0 {
-        let bytes = u128::from(volume.size_bytes) * u128::from(percent) / 100;
-        let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
+        let bytes = format_size(base::percent_of(volume.size_bytes, percent));
         say!("read cache: kept for {percent} % ({bytes}), as far as it is on hybrid disk groups");
     } else {
         say!("read cache: none is kept for it");

@@ -47,9 +47,6 @@ pub(super) struct Owners {
     places: Map<u32, u16>,
     /// Places in `all` that nobody has.
     unused: Vec<u16>,
-    /// Slots that were asked for, and those that are kept.
-    asked: u64,
-    kept: u64,
 }
 
 impl Owners {
@@ -60,8 +57,6 @@ impl Owners {
             all: Vec::new(),
             places: Map::new(),
             unused: Vec::new(),
-            asked: 0,
-            kept: 0,
         }
     }
 
@@ -142,17 +137,15 @@ impl Owners {
             (owner.slots.asked, owner.slots.kept) = (0, 0);
         }
         let most = slots * CACHE_KEPT_MAX_PERCENT / 100;
-        self.asked = wanted.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count));
-        self.kept = 0;
+        let asked = wanted.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
         for (serial, count) in wanted {
-            let part = match self.asked <= most {
+            let part = match asked <= most {
                 true => *count,
-                false => scaled(*count, most, self.asked),
+                false => scaled(*count, most, asked),
             };
             let Some(place) = self.place(*serial) else { continue };
             let slots = &mut self.all[usize::from(place)].slots;
             (slots.asked, slots.kept) = (*count, part);
-            self.kept += part;
         }
         let (all, unused) = (&self.all, &mut self.unused);
         self.places.retain(|_, place| {
@@ -169,7 +162,10 @@ impl Owners {
 
     /// Slots that components asked to keep, and those that they keep.
     pub(super) fn sums(&self) -> (u64, u64) {
-        (self.asked, self.kept)
+        let of = |(asked, kept): (u64, u64), owner: &Owner| {
+            (asked.saturating_add(owner.slots.asked), kept + owner.slots.kept)
+        };
+        self.all.iter().fold((0, 0), of)
     }
 
     /// Whether what is counted is so, and whose slot each is.

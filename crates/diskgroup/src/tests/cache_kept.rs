@@ -16,6 +16,25 @@ async fn hits_of_one(env: &Env, group: &DiskGroup) -> u64 {
     group.status().read_cache.hits - before
 }
 
+/// Writes the first block of each of these places of a component, sectors: the first one gets the
+/// value 1, and so on.
+pub(super) async fn write_blocks(
+    env: &Env,
+    group: &DiskGroup,
+    component: ComponentId,
+    places: impl Iterator<Item = u64>,
+) {
+    for (lsn, sector) in (1..).zip(places) {
+        let range = SectorRange::new(sector, 8);
+        let (lsn, data) = (Lsn::new(Term(1), lsn), payload(env, range, lsn as u32));
+        let crcs = &wire::crcs_of(range, &data);
+        let (term, kind, payload) = (Term(1), AppendKind::Data, data);
+        let block = Append { component, lsn, term, range, kind, crcs, payload, marks: &[] };
+        group.append(block).await.expect("a write");
+        group.advance_commit(component, lsn);
+    }
+}
+
 /// How many of the pieces of `ONE` are still cached after another component has read four times
 /// what the cache has, through a restart, if so many bytes are kept for it.
 fn left_beside_another(kept: u64) -> u64 {
@@ -29,15 +48,7 @@ fn left_beside_another(kept: u64) -> u64 {
         group.create_component(OTHER, ObjectId(9), sectors).await.expect("a component");
         group.set_active(OTHER, true);
         fill_up(&env, &group, 0..SECTORS / 8, 1).await;
-        for (lsn, piece) in (1..).zip(0..CHUNKS * 16) {
-            let range = SectorRange::new(piece * 128, 8);
-            let (lsn, data) = (Lsn::new(Term(1), lsn), payload(&env, range, lsn as u32));
-            let crcs = &wire::crcs_of(range, &data);
-            let (component, term, kind, payload) = (OTHER, Term(1), AppendKind::Data, data);
-            let block = Append { component, lsn, term, range, kind, crcs, payload, marks: &[] };
-            group.append(block).await.expect("a write");
-            group.advance_commit(OTHER, lsn);
-        }
+        write_blocks(&env, &group, OTHER, (0..CHUNKS * 16).map(|piece| piece * 128)).await;
         to_capacity(&env, &group).await;
         let _ = hits_of_one(&env, &group).await;
         group.close().await;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The read cache of hybrid groups: what is in it is what is on capacity, through crashes too.
 
+use super::cache_kept::write_blocks;
 use super::campaign::{Case, Signs};
 use super::check::is_damage;
 use super::oracle::Oracle;
@@ -235,15 +236,8 @@ fn a_stream_has_the_checksum_pages_of_what_it_comes_to_loaded_at_once() {
         let sectors = CHUNKS * base::CHUNK_SECTORS;
         group.create_component(LONG, ObjectId(9), sectors).await.expect("a component");
         group.set_active(LONG, true);
-        for (lsn, chunk) in (1..).zip(0..CHUNKS) {
-            let range = SectorRange::new(chunk * base::CHUNK_SECTORS, 8);
-            let (lsn, data) = (Lsn::new(Term(1), lsn), payload(&env, range, lsn as u32));
-            let crcs = &wire::crcs_of(range, &data);
-            let (component, term, kind, payload) = (LONG, Term(1), AppendKind::Data, data);
-            let block = Append { component, lsn, term, range, kind, crcs, payload, marks: &[] };
-            group.append(block).await.expect("a write");
-            group.advance_commit(LONG, lsn);
-        }
+        let places = (0..CHUNKS).map(|chunk| chunk * base::CHUNK_SECTORS);
+        write_blocks(&env, &group, LONG, places).await;
         to_capacity(&env, &group).await;
         group.close().await;
         drop(group);

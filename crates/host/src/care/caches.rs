@@ -63,7 +63,6 @@ fn share(
     let read = object.components.iter().filter(is_active);
     let read: Vec<_> = read.filter(|one| one.id == id || is_up(one.shard)).collect();
     let is_read = read.iter().any(|one| one.id == id);
-    let copies = u128::try_from(read.len()).ok().filter(|_| is_read)?;
-    let bytes = u128::from(object.sectors) * u128::from(SECTOR_SIZE) * u128::from(percent) / 100;
-    u64::try_from(bytes.div_ceil(copies)).ok()
+    let copies = u64::try_from(read.len()).ok().filter(|_| is_read)?;
+    Some(base::percent_of(object.sectors * SECTOR_SIZE, percent).div_ceil(copies))
 }

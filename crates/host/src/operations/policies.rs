@@ -175,10 +175,7 @@ impl Operations {
             }
         }
         let times = |copies: i64| bytes.saturating_mul(u64::try_from(copies).unwrap_or(0));
-        let part = |percent: u8| {
-            let bytes = u128::from(volume.size_bytes) * u128::from(percent) / 100;
-            u64::try_from(bytes).unwrap_or(u64::MAX)
-        };
+        let part = |percent| base::percent_of(volume.size_bytes, percent);
         let effect = EffectReport {
             volume: volume.name.clone(),
             copied_bytes: times(more).saturating_add(moved),

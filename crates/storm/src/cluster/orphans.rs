@@ -50,7 +50,13 @@ impl Cluster {
     }
 
     fn restart(&self) {
+        self.restart_over(|| {});
+    }
+
+    /// Takes all hosts down and starts them again, with this in between.
+    fn restart_over(&self, work: impl FnOnce()) {
         (0..3).for_each(|index| self.take_down(index, true));
+        work();
         (0..3).for_each(|index| self.boot(index, |_, _| async {}));
         wait_for_hosts(self);
     }
@@ -273,10 +279,7 @@ fn components_that_never_came_to_say_what_they_are_of_are_adopted_by_the_backup_
     let cluster = start(40);
     cluster.create("web", 8, 0).expect("there is room");
     let backup = doubted(cluster.backup());
-    (0..3).for_each(|index| cluster.take_down(index, true));
-    cluster.go_back(backup);
-    (0..3).for_each(|index| cluster.boot(index, |_, _| async {}));
-    wait_for_hosts(&cluster);
+    cluster.restart_over(|| cluster.go_back(backup));
     cluster.run(LONG);
     assert_eq!(cluster.read(0, "web"), None, "it is not served");
     cluster.adopt("web").expect("the backup says what they are of");
@@ -310,10 +313,7 @@ fn components_that_were_used_but_say_nothing_are_adopted_by_the_record_of_before
             }
         });
     }
-    (0..3).for_each(|index| cluster.take_down(index, true));
-    cluster.go_back(backup);
-    (0..3).for_each(|index| cluster.boot(index, |_, _| async {}));
-    wait_for_hosts(&cluster);
+    cluster.restart_over(|| cluster.go_back(backup));
     cluster.run(LONG);
     assert_eq!(cluster.read(0, "web"), None, "it is not served");
     let listed = cluster.orphans();

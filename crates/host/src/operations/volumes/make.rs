@@ -50,8 +50,7 @@ pub(super) struct NewObjects {
 impl NewObjects {
     /// Bytes that are kept for them on each host with a copy of all.
     fn reserved_bytes(&self) -> u64 {
-        let bytes = u128::from(self.layout.sectors() * SECTOR_SIZE);
-        u64::try_from(bytes * u128::from(self.reserve_percent) / 100).unwrap_or(u64::MAX)
+        base::percent_of(self.layout.sectors() * SECTOR_SIZE, self.reserve_percent)
     }
 }
 
