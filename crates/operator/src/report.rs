@@ -452,7 +452,7 @@ pub struct OrphanReport {
     pub durable: String,
     /// It lost data.
     pub is_damaged: bool,
-    /// Nothing was ever written to it.
+    /// Nothing was ever written to it, and no record names it: it goes by itself.
     pub is_empty: bool,
     /// When it was given up for its space, seconds since 1970: another host had all of it.
     #[serde(default)]

@@ -157,6 +157,13 @@ impl OrphanRecord {
     pub fn is_empty(&self) -> bool {
         self.term.0 == 0 && self.durable == Lsn::ZERO && self.used_bytes == 0
     }
+
+    /// Whether it is what a creation that failed left: nothing was ever written to it, and no
+    /// record names it. It goes by itself.
+    #[must_use]
+    pub fn is_leftover(&self) -> bool {
+        self.is_empty() && matches!(self.missing, Missing::Object | Missing::Component)
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -152,7 +152,8 @@ impl Cleanup {
 
     /// Decides about a component that no record accounts for, and returns whether it is to be
     /// shown as held. One whose creation may still be under way stays and is not shown. One whose
-    /// object was deleted, or that never held anything and whose quarantine is over, is deleted.
+    /// object was deleted, or that no record names, that never held anything and whose quarantine
+    /// is over, is deleted.
     async fn is_kept(
         &self,
         group: &DiskGroup,
@@ -166,7 +167,10 @@ impl Cleanup {
         let was_used = info.meta.term.0 > 0;
         let is_named = deleted.contains(&info.object) || self.view.mutations().delete_unnamed();
         let is_deleted = why == Missing::Object && is_named;
-        let is_pending = !was_used && self.env.now().since(since) < CREATION_PENDING;
+        // One that a record names is no rest of a creation, also where that record is not believed:
+        // it is kept like any other.
+        let is_unnamed = matches!(why, Missing::Object | Missing::Component);
+        let is_pending = is_unnamed && !was_used && self.env.now().since(since) < CREATION_PENDING;
         if !is_deleted && is_pending {
             return false;
         }
@@ -181,7 +185,7 @@ impl Cleanup {
                     return false;
                 }
             }
-            match is_empty(info) {
+            match is_unnamed && is_empty(info) {
                 true => warn!(
                     %component, object = %info.object, ?why,
                     "no record accounts for it: it never held anything, and goes after a while"
@@ -195,7 +199,7 @@ impl Cleanup {
             mark(group, component, Some(since), went_back || info.went_back).await;
         }
         let age = self.wall_seconds().saturating_sub(info.orphaned.unwrap_or(u64::MAX));
-        let is_over = !is_pending && is_empty(info) && age >= self.keep.as_secs();
+        let is_over = is_unnamed && !is_pending && is_empty(info) && age >= self.keep.as_secs();
         if !is_deleted && !is_over {
             return true;
         }

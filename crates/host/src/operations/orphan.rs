@@ -155,7 +155,7 @@ impl Operations {
             term: record.term.0,
             durable: format!("{}.{}", record.durable.term().0, record.durable.counter()),
             is_damaged: record.is_damaged,
-            is_empty: record.is_empty(),
+            is_empty: record.is_leftover(),
             given_up: record.given_up,
         }
     }
@@ -196,7 +196,7 @@ impl Operations {
     fn orphan_alarms(&self) -> Vec<String> {
         let mut volumes: Map<(VolumeId, Missing), (String, u32, u32)> = Map::new();
         let mut nameless = 0;
-        for record in self.view.orphans().iter().filter(|record| !record.is_empty()) {
+        for record in self.view.orphans().iter().filter(|record| !record.is_leftover()) {
             let Some(about) = &record.about else {
                 nameless += 1;
                 continue;

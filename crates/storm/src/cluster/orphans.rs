@@ -12,7 +12,7 @@ use super::*;
 use base::{Incarnation, Seat, ShardId, Term, Version};
 use directory::store::Snapshot;
 use directory::{Backend, ORPHAN_PREFIX};
-use operator::{Health, OrphanReport};
+use operator::{Health, NewVolume, OrphanReport};
 use volume::Device;
 
 /// Time in which every task that cleans up has looked several times.
@@ -321,6 +321,37 @@ fn components_that_were_used_but_say_nothing_are_adopted_by_the_record_of_before
     cluster.adopt("web").expect("the record of before says what they are of");
     cluster.write("web", 3);
     assert_eq!(cluster.read(2, "web"), Some(3));
+    cluster.run(LONG);
+    assert_eq!((cluster.orphans().len(), cluster.status(0).health), (0, Health::Green));
+}
+
+/// Seed 310432712: only the epoch of its writer ever changed its record, and etcd was set back to a
+/// snapshot of before.
+#[test]
+fn a_volume_that_nobody_ever_used_is_told_of_and_made_again_where_its_record_went_back() {
+    let cluster = start(43);
+    cluster.ask(0, Command::VolumeCreate(NewVolume::new("db", 8 * MIB, 1))).expect("room");
+    let take_over = |host: &str| {
+        let (name, host) = ("db".to_owned(), host.to_owned());
+        cluster.ask(0, Command::VolumeTakeOver { name, host }).expect("taken over");
+        cluster.run(DESCRIBED);
+        cluster.backup()
+    };
+    let snapshot = take_over("host1");
+    take_over("host2");
+    cluster.restart_over(|| cluster.go_back(snapshot));
+    cluster.run(Duration::from_secs(60));
+    let status = cluster.status(1);
+    assert_eq!((status.health, status.alarms.len()), (Health::Red, 1), "{:?}", status.alarms);
+    assert!(cluster.orphans().iter().all(|orphan| !orphan.is_empty), "a record names them");
+    assert_eq!(cluster.read(0, "db"), None, "it is not served");
+    // However long it takes: its record names what it has.
+    cluster.machines.iter().for_each(|machine| cluster.world.wall_jump(machine.key, 9 * 86_400));
+    cluster.run(LONG);
+    assert_eq!(cluster.held(), 2, "nothing of it was deleted");
+    cluster.adopt("db").expect("it is made again");
+    cluster.write("db", 4);
+    assert_eq!(cluster.read(2, "db"), Some(4));
     cluster.run(LONG);
     assert_eq!((cluster.orphans().len(), cluster.status(0).health), (0, Health::Green));
 }
