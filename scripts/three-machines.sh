@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A cluster of three machines, each a network namespace of its own, made with `cluster create` and `host join`.
-# The third one has two shards. Checks that one host can go silent (its link is cut) under load, and that it comes back;
-# that a shard that ends is started again, and that none outlives its daemon. Needs root.
+# The third one has two shards. They keep the directory by themselves. Checks that one host can go silent (its link is
+# cut) under load, and that it comes back; that a shard that ends is started again, and that none outlives its daemon;
+# that the directory moves from a host that is lost to a fourth one, which has no disks. Needs root.
 # usage: three-machines.sh GABION
 set -euo pipefail
 GABION=${1:?usage: three-machines.sh GABION}
@@ -16,7 +17,8 @@ daemons=""
 
 cut_down() {
   for pid in $daemons; do kill -9 "$pid" 2>/dev/null || true; done
-  for number in 1 2 3; do ip netns del "$net-$number" 2>/dev/null || true; done
+  pkill -9 -f "$area/directory[0-9]/etcd-" || true
+  for number in 1 2 3 4; do ip netns del "$net-$number" 2>/dev/null || true; done
   ip link del "$net" 2>/dev/null || true
 }
 restore() { return "$1"; }
@@ -24,7 +26,7 @@ trap 'code=$?; set +e; cut_down; restore "$code"; finish' EXIT
 
 ip link add "$net" type bridge
 ip link set "$net" up
-for number in 1 2 3; do
+for number in 1 2 3 4; do
   ip netns add "$net-$number"
   ip link add "$net-v$number" type veth peer name eth0 netns "$net-$number"
   ip link set "$net-v$number" master "$net" up
@@ -35,32 +37,49 @@ done
 on() { local number=$1; shift; ip netns exec "$net-$number" "$@"; }
 on_host() { local number=$1; shift; on "$number" "$GABION" --config "$area/host$number.toml" "$@"; }
 
-(exec ip netns exec "$net-1" etcd --data-dir "$area/etcd" --listen-client-urls http://10.77.0.1:2379 \
-  --advertise-client-urls http://10.77.0.1:2379 --listen-peer-urls http://127.0.0.1:2380 \
-  >"$area/etcd.log" 2>&1) &
-daemons="$!"
-for _ in $(seq 100); do
-  on 1 etcdctl --endpoints http://10.77.0.1:2379 endpoint health >/dev/null 2>&1 && break; sleep 0.1
-done
-
 enrol() { # number, command...
   local number=$1; shift
-  on_host "$number" "$@" --etcd http://10.77.0.1:2379 --name "host$number" --address "10.77.0.$number" \
-    --run-dir "$area/run$number" --create-files 512MiB \
+  on_host "$number" "$@" --name "host$number" --address "10.77.0.$number" --run-dir "$area/run$number" \
+    --directory-dir "$area/directory$number"
+}
+with_disks() { # number, command...
+  local number=$1; shift
+  enrol "$number" "$@" --create-files 512MiB \
     --cache "$area/cache$number.img" --capacity "$area/capacity$number.img"
 }
-enrol 1 cluster create
-if enrol 2 cluster create 2>"$area/said"; then say "a second cluster was made in one etcd"; exit 1; fi
+declare -A daemon_of
+start() { # number
+  # A member that is silent for so long loses its place: ten minutes where nothing else is said.
+  sed -i 's/^move_after_s = .*/move_after_s = 6/' "$area/host$1.directory.toml"
+  (exec ip netns exec "$net-$1" "$GABION" --config "$area/host$1.toml" daemon >>"$area/host$1.log" 2>&1) &
+  daemons="$daemons $!"; daemon_of[$1]=$!
+}
+voters() { # on which hosts the directory is, by number
+  on_host 1 directory members --output json 2>/dev/null |
+    field "' '.join(sorted(m['host'][4:] for m in it if m['role'] != 'learner'))" 2>/dev/null || true
+}
+wait_for_voters() {
+  for _ in $(seq 600); do [ "$(voters)" = "$1" ] && return; sleep 0.1; done
+  say "the directory is on '$(voters)', not on '$1'"; on_host 1 directory members || true; exit 1
+}
+
+with_disks 1 cluster create
+start 1
+for _ in $(seq 100); do on_host 1 directory members >/dev/null 2>&1 && break; sleep 0.1; done
+if with_disks 2 cluster create --etcd http://10.77.0.1:7078 2>"$area/said"; then
+  say "a second cluster was made in one etcd"; exit 1
+fi
+grep -q 'cannot be used with' "$area/said" || { say "no word of which option is too much:"; cat "$area/said"; exit 1; }
+if on_host 2 cluster create --etcd http://10.77.0.1:7078 --name host2 --address 10.77.0.2 --run-dir "$area/run2" \
+  2>"$area/said"; then say "a second cluster was made in one etcd"; exit 1; fi
 grep -q 'host join' "$area/said" || { say "no word of what to do instead:"; cat "$area/said"; exit 1; }
-rm -f "$area/cache2.img" "$area/capacity2.img"
-enrol 2 host join
-enrol 3 host join --cache "$area/cache4.img" --capacity "$area/capacity4.img"
+if enrol 2 host join --directory 10.77.0.3 2>"$area/said"; then say "joined where nobody answers"; exit 1; fi
+grep -q 'directory members' "$area/said" || { say "no word of where to ask:"; cat "$area/said"; exit 1; }
+with_disks 2 host join --directory 10.77.0.1
+with_disks 3 host join --directory 10.77.0.1 --cache "$area/cache4.img" --capacity "$area/capacity4.img"
 grep -q '^shards = ' "$area/host3.toml" || { say "host3 has no two shards:"; cat "$area/host3.toml"; exit 1; }
-for number in 1 2 3; do
-  (exec ip netns exec "$net-$number" "$GABION" --config "$area/host$number.toml" daemon \
-    >"$area/host$number.log" 2>&1) &
-  daemons="$daemons $!"
-done
+start 2
+start 3
 up() { # how many hosts are; nothing where nobody answers yet
   local status; status=$(on_host 1 status --output json 2>/dev/null) || return 0
   field "sum(h['state'] == 'up' for h in it['hosts'])" <<<"$status"
@@ -68,6 +87,7 @@ up() { # how many hosts are; nothing where nobody answers yet
 all_up() { for _ in $(seq 150); do [ "$(up || true)" = 4 ] && return; sleep 0.1; done; }
 all_up
 [ "$(up)" = 4 ] || { say "not all hosts came up"; tail -n 5 "$area"/host*.log; exit 1; }
+wait_for_voters "1 2 3"
 
 on_host 1 volume create far --size 64MiB
 show() { on_host 1 volume show far --output json; }
@@ -105,3 +125,15 @@ gone() { [ -z "$(shard 1)$(shard 2)" ]; }
 for _ in $(seq 100); do gone && break; sleep 0.1; done
 gone || { say "shards outlived the daemon of their host"; exit 1; }
 say "three-machines: a shard was started again, and none outlived its daemon"
+
+# Host 3 and its etcd are gone. A fourth host without disks gets its place, and all else goes on.
+pkill -9 -f "$area/directory3/etcd-" || true
+enrol 4 host join --directory 10.77.0.2
+start 4
+wait_for_voters "1 2 4"
+on_host 1 volume create late --size 16MiB --ftt 1
+# Each of the others may fail now: with the first one gone the directory still answers.
+kill -9 "${daemon_of[1]}"; pkill -9 -f "$area/directory1/etcd-" || true
+for _ in $(seq 300); do on_host 2 volume delete late --yes --now >/dev/null 2>"$area/said" && break; sleep 0.1; done
+[ ! -s "$area/said" ] || { say "nothing can be changed:"; cat "$area/said"; exit 1; }
+say "three-machines: the directory moved from a lost host to one without disks, and outlived another one"

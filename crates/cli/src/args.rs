@@ -14,7 +14,7 @@ pub use orphan::{DirectoryCommand, OrphanCommand};
 
 mod machine;
 
-pub use machine::{DaemonArgs, JoinArgs};
+pub use machine::{CreateArgs, DaemonArgs, HostArgs, JoinArgs};
 
 mod domain;
 
@@ -232,7 +232,7 @@ pub enum HostCommand {
     },
     /// Make this machine a host of an existing cluster: writes its configuration
     #[command(after_help = "Example:
-  gabion host join --etcd http://10.0.0.1:2379 --name host2 --address 10.0.0.2 \\
+  gabion host join --directory 10.0.0.1 --name host2 --address 10.0.0.2 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
     Join(Box<JoinArgs>),
     /// Make a host ready to be stopped, and have it take part again
@@ -446,9 +446,11 @@ pub struct InspectArgs {
 pub enum ClusterCommand {
     /// Make a new cluster with this machine as its first host: writes its configuration
     #[command(after_help = "Examples:
-  gabion cluster create --etcd http://10.0.0.1:2379 --name host1 --address 10.0.0.1 \\
+  gabion cluster create --name host1 --address 10.0.0.1 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1
-  systemctl start gabion")]
+  systemctl enable --now gabion
+The hosts keep the directory by themselves, with the etcd that is installed: on the first one, then
+on the first three, or five. With --etcd URL they use one that is run by hand.")]
     Create(Box<CreateArgs>),
     /// Begin the directory anew where it was lost and there is no backup; volumes are then made
     /// again from what is on the disks
@@ -473,15 +475,6 @@ the cluster is upgraded each of them can go back to the release before; after it
         #[arg(long)]
         check: bool,
     },
-}
-
-#[derive(Args, Debug)]
-pub struct CreateArgs {
-    /// What the cluster's disk groups are: all-flash, or hybrid for magnetic capacity
-    #[arg(long, value_parser = cluster_kind, default_value = "all-flash", value_name = "KIND")]
-    pub kind: ClusterKind,
-    #[command(flatten)]
-    pub join: JoinArgs,
 }
 
 fn device_size(text: &str, min: u64) -> Result<u64, String> {

@@ -2,6 +2,7 @@
 //! Commands that ask running hosts.
 
 use crate::args::Cli;
+use crate::directory;
 use crate::gather::gather;
 use crate::hosts;
 use crate::labels::{LabelColumn, in_one_line};
@@ -25,7 +26,13 @@ fn health(health: Health) -> &'static str {
 
 /// `gabion status`.
 pub fn status(cli: &Cli) -> Result<()> {
-    let report = gather(&TargetHost::find(cli)?)?;
+    let target = TargetHost::find(cli)?;
+    let mut report = gather(&target)?;
+    let alarms = directory::alarms(&target);
+    if !alarms.is_empty() && report.health == Health::Green {
+        report.health = Health::Yellow;
+    }
+    report.alarms.extend(alarms);
     output::print(cli.output, &report, show_status)
 }
 

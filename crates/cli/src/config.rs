@@ -12,6 +12,7 @@
 
 use crate::Fail;
 use anyhow::{Context, Result};
+use control::{Endpoints, MemberFile};
 use host::HostConfig;
 use operator::GroupConfig;
 use serde::de::DeserializeOwned;
@@ -59,6 +60,41 @@ impl HostFiles {
     pub fn first(&self) -> &HostConfig {
         &self.shards[0].config
     }
+
+    /// The file of its part in the directory; `None` where etcd is run by hand.
+    pub fn member_file(&self) -> Option<PathBuf> {
+        self.shards[0].member_file()
+    }
+}
+
+impl ShardFile {
+    /// The file of the host's part in the directory; `None` where etcd is run by hand.
+    pub fn member_file(&self) -> Option<PathBuf> {
+        member_file(&self.path, &self.config)
+    }
+
+    /// Where etcd is; `None` where the directory is that of a cluster on this machine.
+    pub fn endpoints(&self) -> Result<Option<Endpoints>> {
+        endpoints(&self.path, &self.config)
+    }
+}
+
+fn member_file(path: &Path, config: &HostConfig) -> Option<PathBuf> {
+    let host = config.machine.as_ref().unwrap_or(&config.name);
+    Some(MemberFile::beside(path, host)).filter(|path| path.exists())
+}
+
+/// Where etcd is for the host or shard whose configuration this is, at `path`; `None` where the
+/// directory is that of a cluster on this machine.
+pub fn endpoints(path: &Path, config: &HostConfig) -> Result<Option<Endpoints>> {
+    let urls = config.etcd.clone();
+    if urls.is_empty() {
+        return Ok(None);
+    }
+    let Some(file) = member_file(path, config) else { return Ok(Some(urls.into())) };
+    let known = MemberFile::read(&file)?.state.endpoints;
+    let urls = if known.is_empty() { urls } else { known };
+    Ok(Some(Endpoints { urls, file: Some(file) }))
 }
 
 /// Reads the configuration of a host, of one shard or of several.

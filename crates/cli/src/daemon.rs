@@ -5,12 +5,14 @@ use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
 use crate::client;
 use crate::config::{CONFIG_DEFAULT, read_host};
+use crate::member::DirectoryMember;
 use crate::memory;
 use crate::shards;
 use anyhow::{Context, Result, bail};
 use devicemodel::{DeviceModel, SlowedDriver};
 use env::{Address, Driver, Either, Env, Fifo};
 use host::{HostConfig, MachineMemory, Node, NodeOptions, SocketConfig};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{error, info};
@@ -32,21 +34,26 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     if let Some(leash) = files.leash.clone() {
         return shards::run(&files, &leash, args);
     }
-    let mut config = files.shards.swap_remove(0).config;
+    let shard = files.shards.swap_remove(0);
+    // The daemon of a host with several shards does that for all of them.
+    let member = match shard.config.machine {
+        None => DirectoryMember::start(shard.member_file())?,
+        Some(_) => DirectoryMember::default(),
+    };
+    let endpoints = shard.endpoints()?;
+    let mut config = shard.config;
     config.nbd_socket = args.socket.over(&config.nbd_socket);
     if let Some(dir) = Path::new(config.control.trim_start_matches("unix:")).parent() {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("cannot make the folder '{}'", dir.display()))?;
     }
-    let gateway = if config.etcd.is_empty() {
-        None
-    } else {
-        let socket = PathBuf::from(config.directory.trim_start_matches("unix:"));
-        Some(control::start_etcd_gateway(config.etcd.clone(), &socket)?)
-    };
-    stop_on_signal(&config);
+    let socket = PathBuf::from(config.directory.trim_start_matches("unix:"));
+    let gateway = endpoints.map(|all| control::start_etcd_gateway(all, &socket)).transpose()?;
+    stop_on_signal(&config, member.clone());
     let end = run_host(&config, args.leash.as_deref());
     drop(gateway);
+    // Last: while the host stops it still needs the directory.
+    member.end();
     match end? {
         End::Stopped => Ok(()),
         End::Cut => Err(Fail::failed("the supervisor is gone").into()),
@@ -54,7 +61,7 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
 }
 
 /// Turns SIGTERM and SIGINT into the operator's stop command.
-fn stop_on_signal(config: &HostConfig) {
+fn stop_on_signal(config: &HostConfig, member: DirectoryMember) {
     let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
     let Ok(mut signals) = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
@@ -64,10 +71,12 @@ fn stop_on_signal(config: &HostConfig) {
     };
     std::thread::spawn(move || {
         for _ in signals.forever() {
-            let stopped: Result<Option<()>> = client::ask(&socket, &operator::Command::Stop);
-            if stopped.is_err() {
+            if UnixStream::connect(&socket).is_err() {
+                member.end();
                 std::process::exit(1); // not ready yet: nothing to end cleanly
             }
+            // A host that stops may be gone before it answers.
+            let _ = client::ask::<Option<()>>(&socket, &operator::Command::Stop);
         }
     });
 }

@@ -2,12 +2,17 @@
 //! `gabion directory`, `gabion cluster recover`: the cluster's records as a whole. They ask the
 //! directory itself, so they work even where no host can start because the directory is lost.
 
+mod members;
+
+pub use members::alarms;
+
 use crate::Fail;
 use crate::args::{Cli, DirectoryCommand};
 use crate::output::say;
 use crate::target::{TargetHost, no_host};
 use crate::{client, output};
 use anyhow::{Context, Result};
+use control::Endpoints;
 use env::{Address, Env, Fifo};
 use host::{ClusterKind, RestoreError};
 use operator::{BackupReport, Command, RestoreReport};
@@ -30,17 +35,18 @@ struct Door {
 fn open(cli: &Cli) -> Result<Door> {
     let (cluster, kind, endpoints, socket) = match TargetHost::find(cli)? {
         TargetHost::Local(layout, cluster) => {
-            (cluster.id, cluster.kind, cluster.etcd(), layout.directory_socket())
+            let etcd = Some(cluster.etcd()).filter(|urls| !urls.is_empty());
+            (cluster.id, cluster.kind, etcd.map(Endpoints::from), layout.directory_socket())
         }
         TargetHost::Host(files) => {
-            let config = files.first().clone();
+            let (config, endpoints) = (files.first(), files.shards[0].endpoints()?);
             let socket = config.directory.trim_start_matches("unix:").into();
-            (config.cluster, config.kind, config.etcd, socket)
+            (config.cluster, config.kind, endpoints, socket)
         }
     };
-    let (gateway, socket) = match endpoints.is_empty() {
-        true => (None, socket),
-        false => {
+    let (gateway, socket) = match endpoints {
+        None => (None, socket),
+        Some(endpoints) => {
             let name = format!("gabion-directory-{}.sock", std::process::id());
             let socket = std::env::temp_dir().join(name);
             (Some(control::start_etcd_gateway(endpoints, &socket)?), socket)
@@ -68,6 +74,8 @@ pub fn directory(cli: &Cli, command: &DirectoryCommand) -> Result<()> {
             let file = file.as_deref().ok_or_else(|| Fail::usage("name a file, or --from-host"))?;
             restore(cli, file, *replace)
         }
+        DirectoryCommand::Members => members::show(cli),
+        DirectoryCommand::GoOnAlone { empty, yes } => members::go_on_alone(cli, *empty, *yes),
     }
 }
 

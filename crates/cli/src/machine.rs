@@ -5,31 +5,69 @@
 //! A host gets a shard for each of its disk groups, if not told otherwise: one thread each.
 
 use crate::Fail;
-use crate::args::{Cli, CreateArgs, JoinArgs, Output};
+use crate::args::{Cli, CreateArgs, HostArgs, JoinArgs, Output};
 use crate::config::{CONFIG_DEFAULT, HostFiles, ShardFile, write_host};
 use crate::devices::{check_devices, format_groups};
 use crate::output::say;
 use anyhow::{Context, Result};
+use control::MemberFile;
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
 use host::{ClusterKind, HostConfig, MemoryConfig, NewMember, RegisterError, SocketConfig, Tuning};
 use operator::GroupConfig;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Shards of a host, at most.
 const SHARDS_MAX: usize = 8;
+/// How long a directory that does not answer is asked.
+const DIRECTORY_MAX: Duration = Duration::from_secs(5);
 
 /// `gabion cluster create`.
 pub fn create(cli: &Cli, create: &CreateArgs) -> Result<()> {
-    enrol(cli, &create.join, Some(create.kind))
+    let host = &create.host;
+    let (path, new) = (new_config(cli)?, Some(create.kind));
+    if !host.etcd.is_empty() {
+        return enrol(cli, host, &path, new, Keeping::Given(host.etcd.clone()));
+    }
+    let (file, process) = control::begin_directory(&own_part(host)?)?;
+    let made = enrol(cli, host, &path, new, Keeping::Own(file));
+    drop(process);
+    if made.is_err() {
+        // Nobody knows of it yet: the next attempt begins again.
+        let _ = std::fs::remove_dir_all(&host.directory_dir);
+    }
+    made
 }
 
 /// `gabion host join`.
 pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
-    enrol(cli, join, None)
+    let host = &join.host;
+    let path = new_config(cli)?;
+    if !host.etcd.is_empty() {
+        return enrol(cli, host, &path, None, Keeping::Given(host.etcd.clone()));
+    }
+    let file = own_part(host)?;
+    let members = control::members(&join.directory).map_err(|error| {
+        Fail::failed(format!(
+            "{error}: name a host that has the directory ('gabion directory members' on any host \
+             of the cluster), and see that its daemon runs"
+        ))
+    })?;
+    let urls = members.into_iter().map(|it| it.url).filter(|url| !url.is_empty());
+    enrol(cli, host, &path, None, Keeping::Own(file.with_endpoints(urls.collect())))
 }
 
-fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
+/// Who keeps the directory.
+enum Keeping {
+    /// The hosts; this one's part.
+    Own(MemberFile),
+    /// An etcd at these URLs, which is run by hand.
+    Given(Vec<String>),
+}
+
+/// Where the configuration of this machine goes, which must not be a host yet.
+fn new_config(cli: &Cli) -> Result<PathBuf> {
     let path = cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT));
     if path.exists() {
         return Err(Fail::failed(format!(
@@ -38,9 +76,35 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
         ))
         .into());
     }
-    let groups = groups(join)?;
-    let shards = shards(join, &groups)?;
-    let members = members(join, shards.len());
+    Ok(path)
+}
+
+/// What this host's part in the directory is to be.
+fn own_part(host: &HostArgs) -> Result<MemberFile> {
+    let last = host.port.saturating_add(u16::try_from(SHARDS_MAX).unwrap_or(u16::MAX) - 1);
+    let peers = host.port..=last;
+    if peers.contains(&host.directory_port) || peers.contains(&(host.directory_port + 1)) {
+        return Err(Fail::usage(format!(
+            "--directory-port {} and the port that follows are among those for the other hosts \
+             ({} to {last}): choose another one",
+            host.directory_port, host.port
+        ))
+        .into());
+    }
+    let (port, dir) = (host.directory_port, &host.directory_dir);
+    Ok(MemberFile::new(&host.name, host.address, port, dir))
+}
+
+fn enrol(
+    cli: &Cli,
+    host: &HostArgs,
+    path: &Path,
+    new: Option<ClusterKind>,
+    keeping: Keeping,
+) -> Result<()> {
+    let groups = groups(host)?;
+    let shards = shards(host, &groups)?;
+    let members = members(host, shards.len());
     for member in &members {
         placement::check_name(&member.name).map_err(|_| {
             let why = "use 1 to 63 of a-z, 0-9, '.' and '-'";
@@ -48,29 +112,39 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
         })?;
     }
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    for dir in folder.into_iter().chain([join.run_dir.as_path()]) {
+    for dir in folder.into_iter().chain([host.run_dir.as_path()]) {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("cannot make the folder '{}'", dir.display()))?;
     }
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
-    let sizes = join.new.create_files.map(|size| CreateSizes { cache: size, capacity: size });
-    let tuning = Tuning { read_cache_percent: join.read_cache_percent, ..Tuning::default() };
-    let socket = join.run_dir.join("join.sock");
-    let gateway = control::start_etcd_gateway(join.etcd.clone(), &socket)?;
+    let sizes = host.new.create_files.map(|size| CreateSizes { cache: size, capacity: size });
+    let tuning = Tuning { read_cache_percent: host.read_cache_percent, ..Tuning::default() };
+    let socket = host.run_dir.join("join.sock");
+    let etcd = match &keeping {
+        Keeping::Own(file) => file.state.endpoints.clone(),
+        Keeping::Given(urls) => urls.clone(),
+    };
+    let gateway = control::start_etcd_gateway(etcd.clone(), &socket)?;
     let directory = Address::Unix(socket.display().to_string());
-    let kind = kind(&env, directory.clone(), new)?;
-    for group in groups.iter().filter(|_| !join.new.ignore_device_kind) {
+    let kind = kind(&env, &directory, new)?;
+    for group in groups.iter().filter(|_| !host.new.ignore_device_kind) {
         check_devices(kind, group, &[])?;
     }
-    format_groups(&env, &groups, tuning.group_kind(kind), sizes, join.new.wipe)?;
-    let (cluster, first) = register(&env, directory, &members, new)?;
+    format_groups(&env, &groups, tuning.group_kind(kind), sizes, host.new.wipe)?;
+    let (cluster, first) = register(&env, &directory, &members, new)?;
     drop(gateway);
     let count = u32::try_from(shards.len()).unwrap_or(u32::MAX);
-    let of_all = OfAll { shards: count, cluster, kind, tuning };
-    let files = host_files(join, &path, (first..).zip(members).zip(shards), &of_all);
-    write_host(&path, &join.name, &files)?;
-    say_joined(cli, join, &files, &path);
+    let of_all = OfAll { shards: count, cluster, kind, tuning, etcd };
+    let files = host_files(host, path, (first..).zip(members).zip(shards), &of_all);
+    if let Keeping::Own(file) = &keeping {
+        file.write(&MemberFile::beside(path, &host.name))?;
+    }
+    write_host(path, &host.name, &files)?;
+    say_joined(cli, host, &files, path);
+    if new.is_some() && cli.output == Output::Table && matches!(keeping, Keeping::Own(_)) {
+        say!("others then: gabion host join --directory {} ...", host.address);
+    }
     Ok(())
 }
 
@@ -81,19 +155,20 @@ struct OfAll {
     cluster: u64,
     kind: ClusterKind,
     tuning: Tuning,
+    etcd: Vec<String>,
 }
 
 /// The configuration of the host, of whose shards each has a number and disk groups.
 fn host_files(
-    join: &JoinArgs,
+    host: &HostArgs,
     path: &Path,
     shards: impl Iterator<Item = ((u32, NewMember), Vec<GroupConfig>)>,
     of_all: &OfAll,
 ) -> HostFiles {
     let config = |((id, member), groups): ((u32, NewMember), Vec<GroupConfig>)| {
         let run_dir = match &member.machine {
-            Some(_) => join.run_dir.join(&member.name),
-            None => join.run_dir.clone(),
+            Some(_) => host.run_dir.join(&member.name),
+            None => host.run_dir.clone(),
         };
         let socket = |leaf: &str| format!("unix:{}", run_dir.join(leaf).display());
         HostConfig {
@@ -103,10 +178,10 @@ fn host_files(
             cluster: of_all.cluster,
             peer: member.peer_address,
             nbd: vec![socket("nbd.sock")],
-            nbd_socket: join.socket.over(&SocketConfig::default()),
+            nbd_socket: host.socket.over(&SocketConfig::default()),
             control: socket("control.sock"),
             directory: socket("directory.sock"),
-            etcd: join.etcd.clone(),
+            etcd: of_all.etcd.clone(),
             kind: of_all.kind,
             groups,
             memory: MemoryConfig::for_one_of(of_all.shards),
@@ -119,17 +194,17 @@ fn host_files(
         ShardFile { path: if is_one_of_several { beside() } else { path.to_owned() }, config }
     };
     HostFiles {
-        leash: (of_all.shards > 1).then(|| join.run_dir.join("leash.sock")),
+        leash: (of_all.shards > 1).then(|| host.run_dir.join("leash.sock")),
         shards: shards.map(config).map(shard).collect(),
     }
 }
 
-fn say_joined(cli: &Cli, join: &JoinArgs, files: &HostFiles, path: &Path) {
+fn say_joined(cli: &Cli, host: &HostArgs, files: &HostFiles, path: &Path) {
     let shards = files.shards.iter().map(|shard| &shard.config);
     if cli.output == Output::Json {
         let shard = |config: &HostConfig| serde_json::json!({"name": config.name, "id": config.id});
         let all: Vec<_> = shards.map(shard).collect();
-        let name = &join.name;
+        let name = &host.name;
         say!(
             "{}",
             serde_json::json!({
@@ -139,12 +214,12 @@ fn say_joined(cli: &Cli, join: &JoinArgs, files: &HostFiles, path: &Path) {
         return;
     }
     match files.shards.len() {
-        1 => say!("{} is host {} of the cluster", join.name, files.first().id),
+        1 => say!("{} is host {} of the cluster", host.name, files.first().id),
         many => {
             let names: Vec<&str> = shards.map(|config| config.name.as_str()).collect();
             say!(
                 "{} is a host of the cluster, with {many} shards: {}",
-                join.name,
+                host.name,
                 names.join(", ")
             );
         }
@@ -154,28 +229,28 @@ fn say_joined(cli: &Cli, join: &JoinArgs, files: &HostFiles, path: &Path) {
 }
 
 /// What enters the cluster: the host itself, or each of its shards.
-fn members(join: &JoinArgs, count: usize) -> Vec<NewMember> {
-    let peer = |port: u16| format!("tcp:{}", std::net::SocketAddr::new(join.address, port));
+fn members(host: &HostArgs, count: usize) -> Vec<NewMember> {
+    let peer = |port: u16| format!("tcp:{}", std::net::SocketAddr::new(host.address, port));
     if count == 1 {
-        let (name, peer_address) = (join.name.clone(), peer(join.port));
+        let (name, peer_address) = (host.name.clone(), peer(host.port));
         return vec![NewMember { name, machine: None, peer_address }];
     }
-    let ports = (join.port..=u16::MAX).take(count);
+    let ports = (host.port..=u16::MAX).take(count);
     let member = |(number, port)| NewMember {
-        name: format!("{}.{number}", join.name),
-        machine: Some(join.name.clone()),
+        name: format!("{}.{number}", host.name),
+        machine: Some(host.name.clone()),
         peer_address: peer(port),
     };
     (1..).zip(ports).map(member).collect()
 }
 
 /// The disk groups of each shard.
-fn shards(join: &JoinArgs, groups: &[GroupConfig]) -> Result<Vec<Vec<GroupConfig>>> {
+fn shards(host: &HostArgs, groups: &[GroupConfig]) -> Result<Vec<Vec<GroupConfig>>> {
     let usual = groups.len().clamp(1, SHARDS_MAX);
-    let count = join.shards.map_or(usual, usize::from);
-    let last_port = usize::from(join.port) + count - 1;
+    let count = host.shards.map_or(usual, usize::from);
+    let last_port = usize::from(host.port) + count - 1;
     if last_port > usize::from(u16::MAX) {
-        let why = format!("--port {} leaves no port for each of {count} shards", join.port);
+        let why = format!("--port {} leaves no port for each of {count} shards", host.port);
         return Err(Fail::usage(why).into());
     }
     let mut shards = vec![Vec::new(); count];
@@ -187,8 +262,8 @@ fn shards(join: &JoinArgs, groups: &[GroupConfig]) -> Result<Vec<Vec<GroupConfig
 
 /// The disk groups that the flags describe: one for each cache device, with the same number of
 /// capacity devices each, in their order.
-fn groups(join: &JoinArgs) -> Result<Vec<GroupConfig>> {
-    let (caches, devices) = (join.cache.len(), join.capacity.len());
+fn groups(host: &HostArgs) -> Result<Vec<GroupConfig>> {
+    let (caches, devices) = (host.cache.len(), host.capacity.len());
     if (caches, devices) == (0, 0) {
         return Ok(Vec::new());
     }
@@ -200,31 +275,47 @@ fn groups(join: &JoinArgs) -> Result<Vec<GroupConfig>> {
         )
         .into());
     }
-    let capacity = join.capacity.chunks(each).map(<[String]>::to_vec);
+    let capacity = host.capacity.chunks(each).map(<[String]>::to_vec);
     let group = |(cache, capacity): (&String, _)| GroupConfig { cache: cache.clone(), capacity };
-    Ok(join.cache.iter().zip(capacity).map(group).collect())
+    Ok(host.cache.iter().zip(capacity).map(group).collect())
 }
 
 /// The kind of the cluster: that of the new one, else the one in the directory.
-fn kind(env: &Env, directory: Address, new: Option<ClusterKind>) -> Result<ClusterKind> {
+fn kind(env: &Env, directory: &Address, new: Option<ClusterKind>) -> Result<ClusterKind> {
     if let Some(kind) = new {
         return Ok(kind);
     }
-    let inner = env.clone();
-    let found = env.run(async move { host::cluster_kind(&inner, directory).await });
-    let failed = |failure: RegisterError| Fail::failed(failure.to_string());
-    Ok(found.and_then(|kind| kind.ok_or(RegisterError::NoCluster)).map_err(failed)?)
+    let found = patiently(env, || {
+        let (env, directory) = (env.clone(), directory.clone());
+        async move { host::cluster_kind(&env, directory).await }
+    })?;
+    found.ok_or_else(|| Fail::failed(RegisterError::NoCluster.to_string()).into())
 }
 
 /// Registers the shards of this host in the directory. Returns the cluster's id and the number of
 /// the first one.
 fn register(
     env: &Env,
-    directory: Address,
+    directory: &Address,
     members: &[NewMember],
     new: Option<ClusterKind>,
 ) -> Result<(u64, u32)> {
-    let (inner, members) = (env.clone(), members.to_vec());
-    let registered = env.run(async move { host::register(&inner, directory, &members, new).await });
-    Ok(registered.map_err(|failure| Fail::failed(failure.to_string()))?)
+    patiently(env, || {
+        let (env, directory, members) = (env.clone(), directory.clone(), members.to_vec());
+        async move { host::register(&env, directory, &members, new).await }
+    })
+}
+
+/// Asks the directory, again where it does not answer: it may be about to elect a leader.
+fn patiently<T: 'static, F>(env: &Env, ask: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T, RegisterError>> + 'static,
+{
+    let begun = Instant::now();
+    loop {
+        match env.run(ask()) {
+            Err(error) if error.is_silence() && begun.elapsed() < DIRECTORY_MAX => {}
+            done => return done.map_err(|error| Fail::failed(error.to_string()).into()),
+        }
+    }
 }

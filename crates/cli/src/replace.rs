@@ -10,7 +10,7 @@
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
 use crate::client;
-use crate::config::write_config;
+use crate::config::{endpoints, write_config};
 use crate::devices::{check_devices, unusable};
 use crate::output::say;
 use crate::reshape::{Place, absolute, is_same, places};
@@ -37,7 +37,7 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     if !args.lose_data {
-        refuse_loss(&env, &config)?;
+        refuse_loss(&env, &path, &config)?;
     }
     let is_running = client::status(&socket).is_some();
     let old = config.groups[at].clone();
@@ -68,7 +68,7 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     let said = with_group_closed(is_running.then_some(&socket), &old, || {
         if is_running && !args.lose_data {
             // Checked again: the group is closed now, so nothing more is written to it.
-            refuse_loss(&env, &config)?;
+            refuse_loss(&env, &path, &config)?;
         }
         let sizes = sizes(args, &target);
         let kind = config.group_kind();
@@ -194,14 +194,15 @@ fn find(target: &TargetHost, device: &str) -> Result<(Place, usize)> {
 }
 
 /// Refuses if a volume would be lost with this host's disks.
-fn refuse_loss(env: &Env, config: &HostConfig) -> Result<()> {
+fn refuse_loss(env: &Env, path: &Path, config: &HostConfig) -> Result<()> {
     // With etcd, the gateway to it runs in the host's own process. So one is started here.
-    let (gateway, address) = if config.etcd.is_empty() {
-        (None, parse_address(&config.directory)?)
-    } else {
-        let socket = std::env::temp_dir().join(format!("gabion-{}.sock", std::process::id()));
-        let gateway = control::start_etcd_gateway(config.etcd.clone(), &socket)?;
-        (Some(gateway), Address::Unix(socket.display().to_string()))
+    let (gateway, address) = match endpoints(path, config)? {
+        None => (None, parse_address(&config.directory)?),
+        Some(endpoints) => {
+            let socket = std::env::temp_dir().join(format!("gabion-{}.sock", std::process::id()));
+            let gateway = control::start_etcd_gateway(endpoints, &socket)?;
+            (Some(gateway), Address::Unix(socket.display().to_string()))
+        }
     };
     let (inner, shard) = (env.clone(), ShardId(config.id));
     let alone = env.run(async move { host::only_copies(&inner, address, shard).await });

@@ -4,9 +4,10 @@
 
 use crate::args::DaemonArgs;
 use crate::config::{HostFiles, ShardFile};
-use crate::keeper::{Home, Keeper};
 use crate::leash::Leashes;
+use crate::member::DirectoryMember;
 use anyhow::{Context, Result};
+use control::{Home, Keeper};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub fn run(files: &HostFiles, leash: &Path, args: &DaemonArgs) -> Result<()> {
             .with_context(|| format!("cannot make the folder '{}'", folder.display()))?;
     }
     let leashes = Leashes::listen(leash)?;
+    // It ends last: while the shards stop they still need the directory.
+    let _member = DirectoryMember::start(files.member_file())?;
     let start = |shard: &ShardFile| start(shard, leash, args);
     let keep = |shard| Ok((shard, Keeper::new(&name(shard), start(shard)?)));
     let mut kept: Vec<(&ShardFile, Keeper<ShardProcess>)> =

@@ -74,6 +74,31 @@ pub enum ControlError {
         #[source]
         source: etcd_client::Error,
     },
+    /// what a host knows of its part in the directory cannot be read or written
+    #[error("cannot use {}", path.display())]
+    MemberFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// a new directory where there is one
+    #[error(
+        "there is a directory in {} already: this machine is, or was, a host of a cluster; move it \
+         away if nobody needs it",
+        path.display()
+    )]
+    DirectoryExists {
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// no member of etcd answers
+    #[error("no member of the directory answers at {endpoints}")]
+    Silent {
+        /// Their URLs.
+        endpoints: String,
+    },
     /// no etcd is installed
     #[error("etcd is not installed: apt-get install etcd-server")]
     EtcdMissing,

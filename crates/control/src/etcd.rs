@@ -10,39 +10,53 @@ mod connection;
 mod requests;
 mod watch;
 
+use crate::client::{connect, follow_to};
 use crate::error::ControlError;
+use crate::member_file::MemberFile;
 use crate::thread::{DirectoryThread, Started, Stop};
-use etcd_client::{Client, ConnectOptions};
+use etcd_client::Client;
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// A member of etcd that accepts no connection within this time is not used until it does.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a connection to etcd is tested, also an idle one: a watch must notice a dead member.
-const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(1);
-/// A test not answered in this time ends the connection.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Connections of shards at once. Usually there is one; after a restart the old one may still be
 /// open.
 const CONNECTIONS_MAX: usize = 64;
+/// How often the file is looked at that says where etcd is.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// The wait after a failed accept. The usual cause is that no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves the directory that the etcd members at `endpoints` (`http://host:port`) keep, at
-/// `socket`. etcd need not be reachable yet.
+/// Where etcd is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// URLs of its members, `http://host:port`.
+    pub urls: Vec<String>,
+    /// The file of a host that keeps them up to date, where Gabion runs etcd by itself.
+    pub file: Option<PathBuf>,
+}
+
+impl From<Vec<String>> for Endpoints {
+    fn from(urls: Vec<String>) -> Self {
+        Self { urls, file: None }
+    }
+}
+
+/// Serves the directory that etcd at `endpoints` keeps, at `socket`. etcd need not be reachable
+/// yet.
 ///
 /// # Errors
 /// [`ControlError`]: an endpoint is no URL, or the socket is in use.
 pub fn start_etcd_gateway(
-    endpoints: Vec<String>,
+    endpoints: impl Into<Endpoints>,
     socket: &Path,
 ) -> Result<DirectoryThread, ControlError> {
-    let socket = socket.to_owned();
+    let (endpoints, socket) = (endpoints.into(), socket.to_owned());
     DirectoryThread::start("etcd gateway", move |started| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -52,15 +66,21 @@ pub fn start_etcd_gateway(
     })
 }
 
-async fn run(endpoints: &[String], socket: &Path, started: &Started) -> Result<(), ControlError> {
-    let options = ConnectOptions::new()
-        .with_connect_timeout(CONNECT_TIMEOUT)
-        .with_keep_alive(KEEP_ALIVE_EVERY, KEEP_ALIVE_TIMEOUT)
-        .with_keep_alive_while_idle(true)
-        .with_require_leader(true);
-    let client = Client::connect(endpoints, Some(options))
-        .await
-        .map_err(|source| ControlError::Endpoints { source })?;
+/// Follows the file of a host that knows where etcd is. Does not end.
+async fn follow(client: &Client, mut used: BTreeSet<String>, file: Option<&Path>) {
+    let Some(file) = file else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(FOLLOW_EVERY).await;
+        // One that cannot be read now says nothing: what was known stays.
+        let known = MemberFile::read(file).map(|file| file.state.endpoints).unwrap_or_default();
+        if !known.is_empty() {
+            follow_to(client, &mut used, &known.into_iter().collect()).await;
+        }
+    }
+}
+
+async fn run(endpoints: &Endpoints, socket: &Path, started: &Started) -> Result<(), ControlError> {
+    let client = connect(&endpoints.urls, true).await?;
     let bound = bind(socket);
     let listener = bound.map_err(|source| ControlError::Bind { path: socket.into(), source })?;
     let stop = Arc::new(Notify::new());
@@ -68,8 +88,10 @@ async fn run(endpoints: &[String], socket: &Path, started: &Started) -> Result<(
     let report: Stop = Box::new(move || for_stop.notify_one());
     if started.send(Ok(report)).is_ok() {
         let mut connections = JoinSet::new();
+        let used = endpoints.urls.iter().cloned().collect();
         tokio::select! {
             () = stop.notified() => {}
+            () = follow(&client, used, endpoints.file.as_deref()) => {}
             () = accept(&listener, &client, &mut connections) => {}
         }
         connections.shutdown().await;

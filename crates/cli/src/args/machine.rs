@@ -1,21 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Options of a host on a machine of its own.
 
-use super::{NewDeviceArgs, SocketArgs};
+use super::{NewDeviceArgs, SocketArgs, cluster_kind};
 use clap::Args;
+use host::ClusterKind;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// What the cluster's disk groups are: all-flash, or hybrid for magnetic capacity
+    #[arg(long, value_parser = cluster_kind, default_value = "all-flash", value_name = "KIND")]
+    pub kind: ClusterKind,
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+#[derive(Args, Debug)]
 pub struct JoinArgs {
-    /// Address of an etcd of the cluster, http://ip:port; may be repeated
-    #[arg(long, required = true, value_name = "URL")]
+    /// Address of a host of the cluster that has the directory, as 'gabion directory members'
+    /// shows them there: ip, or ip:port; may be repeated
+    #[arg(long, value_parser = directory_url, value_name = "IP", conflicts_with = "etcd")]
+    #[arg(required_unless_present = "etcd")]
+    pub directory: Vec<String>,
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+/// What a machine is to be as a host.
+#[derive(Args, Debug)]
+pub struct HostArgs {
+    /// Address of an etcd that is run by hand, http://ip:port; may be repeated. Without it the
+    /// hosts run one by themselves
+    #[arg(long, value_name = "URL")]
     pub etcd: Vec<String>,
+    /// TCP port at which this host answers for the directory, if it has a part of it; the one that
+    /// follows is needed too
+    #[arg(long, default_value_t = control::PORT_DEFAULT, value_name = "PORT")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=65534), conflicts_with = "etcd")]
+    pub directory_port: u16,
+    /// Folder for this host's part of the directory
+    #[arg(long, default_value = "/var/lib/gabion/directory", value_name = "DIR")]
+    #[arg(conflicts_with = "etcd")]
+    pub directory_dir: PathBuf,
     /// This host's name
     #[arg(long)]
     pub name: String,
     /// This machine's address towards the other hosts
     #[arg(long, value_name = "IP")]
-    pub address: std::net::IpAddr,
+    pub address: IpAddr,
     /// TCP port for the other hosts; a host of several shards has the ports that follow too
     #[arg(long, default_value_t = 7070)]
     pub port: u16,
@@ -41,6 +74,15 @@ pub struct JoinArgs {
     /// Folder for this host's sockets
     #[arg(long, default_value = "/run/gabion", value_name = "DIR")]
     pub run_dir: PathBuf,
+}
+
+/// The URL of the directory on a host.
+fn directory_url(text: &str) -> Result<String, String> {
+    let address = text
+        .parse::<SocketAddr>()
+        .or_else(|_| text.parse().map(|ip: IpAddr| SocketAddr::new(ip, control::PORT_DEFAULT)));
+    let why = "it is not an address: use one like 10.0.0.1, or 10.0.0.1:7078";
+    address.map(|address| format!("http://{address}")).map_err(|_| why.to_owned())
 }
 
 #[derive(Args, Debug)]

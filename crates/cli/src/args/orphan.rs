@@ -41,6 +41,29 @@ list' shows it and 'gabion orphan adopt' makes it again. Run it again after an i
         #[arg(long)]
         replace: bool,
     },
+    /// Show on which hosts the directory is, and whether they answer
+    #[command(after_help = "Examples:
+  gabion directory members
+  gabion directory members --output json
+The directory is on one host, or on three or five, each in a fault domain of its own where there are
+as many. It moves by itself: off hosts that were taken out of the cluster, and off hosts that do not
+answer for ten minutes.")]
+    Members,
+    /// Go on with what this host has of the directory, where most hosts with it are gone for good
+    #[command(after_help = "Example:
+  gabion directory go-on-alone --yes
+Run it on the host that has the directory, with its daemon running. The other hosts that had it must
+be gone for good, or get to hear of it: start none of them before 'gabion directory members' answers
+here. The directory may have fallen back by some changes: see 'gabion status' then. Where no host
+with the directory is left, --empty begins it anew on this host; then 'gabion cluster recover'.")]
+    GoOnAlone {
+        /// Begin with an empty directory where this host has nothing of it
+        #[arg(long)]
+        empty: bool,
+        /// Confirm that the other hosts with the directory are gone for good
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

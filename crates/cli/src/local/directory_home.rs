@@ -2,9 +2,8 @@
 //! The directory of a cluster on this machine: hosts go on without it, but nothing can change.
 
 use super::layout::{ClusterFile, Layout, Mode};
-use crate::keeper::Home;
 use anyhow::Result;
-use control::{DirectoryThread, EtcdProcess};
+use control::{DirectoryThread, EtcdProcess, Home};
 
 /// How the directory runs.
 pub enum DirectoryHome {

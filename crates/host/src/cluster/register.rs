@@ -15,7 +15,7 @@ const ATTEMPTS_MAX: u32 = 20;
 #[derive(Debug, Error)]
 pub enum RegisterError {
     /// the directory does not answer
-    #[error("the directory cannot be reached ({0}): check --etcd and that etcd runs there")]
+    #[error("the directory cannot be reached ({0}): check its address, and that it runs there")]
     Directory(#[from] DirectoryError),
     /// create where there is one
     #[error("this etcd holds a cluster already: join it with 'gabion host join'")]
@@ -32,6 +32,14 @@ pub enum RegisterError {
     /// lost every race
     #[error("other hosts are joining at the same time: try again")]
     Contended,
+}
+
+impl RegisterError {
+    /// Whether the directory did not answer and nothing was changed.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Directory(DirectoryError::Unavailable))
+    }
 }
 
 /// What the cluster of a directory is; `None` where there is no cluster yet.

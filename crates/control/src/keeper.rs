@@ -37,6 +37,12 @@ impl<H: Home> Keeper<H> {
         Self { what, home: Some(home), started: now, not_before: now, pause: PAUSE_MIN }
     }
 
+    /// A keeper of a home that was not started yet: the next look does it.
+    pub fn idle(what: &str) -> Self {
+        let (what, now) = (what.to_owned(), Instant::now());
+        Self { what, home: None, started: now, not_before: now, pause: PAUSE_MIN }
+    }
+
     /// Whether it runs now.
     pub fn is_running(&mut self) -> bool {
         self.home.as_mut().is_some_and(Home::is_running)
@@ -62,7 +68,7 @@ impl<H: Home> Keeper<H> {
         }
         match start() {
             Ok(home) => {
-                tracing::info!(what = self.what, "it runs again");
+                tracing::info!(what = self.what, "it runs");
                 (self.home, self.started) = (Some(home), now);
             }
             Err(error) => {
@@ -108,7 +114,7 @@ mod tests {
         runs.set(false);
         keeper.look(second(2), || panic!("not without a pause"));
         keeper.look(second(3), || Ok(Fake(Rc::new(Cell::new(true)))));
-        keeper.look(second(4), || panic!("it runs again"));
+        keeper.look(second(4), || panic!("it runs"));
 
         let mut keeper = Keeper::new("it", Fake(runs));
         let mut starts = 0;

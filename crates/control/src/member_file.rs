@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A host's part in the directory: what an operator decided, in a file beside its configuration,
+//! and what its daemon has to know after a restart of everything, in a file among what it keeps.
+
+use crate::error::ControlError;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The port at which members answer clients; they answer each other at the one that follows.
+pub const PORT_DEFAULT: u16 = 7078;
+/// Seconds after which a silent member's place goes to another host.
+const MOVE_AFTER_S: u64 = 600;
+
+/// In the folder of what a member keeps: where the directory is, and which member this is.
+const STATE_FILE: &str = "state.toml";
+
+/// A host's part in the directory, as its files have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberFile {
+    /// The host's name.
+    pub host: String,
+    /// Its address towards the other hosts.
+    pub address: IpAddr,
+    /// Where a member on this host answers clients; other members reach it at the port that
+    /// follows.
+    pub port: u16,
+    /// Folder of what a member on this host keeps.
+    pub data: PathBuf,
+    /// Seconds after which a silent member's place goes to another host.
+    #[serde(default = "move_after_s")]
+    pub move_after_s: u64,
+    /// What the daemon keeps.
+    #[serde(skip)]
+    pub state: MemberState,
+}
+
+/// What a host's daemon keeps of the directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberState {
+    /// Where the directory answers, as was last known: URLs of its members.
+    pub endpoints: Vec<String>,
+    /// The member on this host, hexadecimal; none where the directory is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+}
+
+fn move_after_s() -> u64 {
+    MOVE_AFTER_S
+}
+
+impl MemberFile {
+    /// That of a host that is no member and knows of none.
+    #[must_use]
+    pub fn new(host: &str, address: IpAddr, port: u16, data: &Path) -> Self {
+        let (host, data) = (host.to_owned(), data.to_owned());
+        let state = MemberState::default();
+        Self { host, address, port, data, move_after_s: MOVE_AFTER_S, state }
+    }
+
+    /// Where the file of a host is whose configuration is in the folder of `config`.
+    #[must_use]
+    pub fn beside(config: &Path, host: &str) -> PathBuf {
+        config.with_file_name(format!("{host}.directory.toml"))
+    }
+
+    /// Reads it, and what the daemon keeps.
+    ///
+    /// # Errors
+    /// [`ControlError::MemberFile`]: one of them cannot be read, or is not such a file.
+    pub fn read(path: &Path) -> Result<Self, ControlError> {
+        let mut file: Self = parse(path, &text(path)?)?;
+        if file.port == 0 || file.port == u16::MAX {
+            let source = invalid("port: it and the one that follows are needed");
+            return Err(ControlError::MemberFile { path: path.to_owned(), source });
+        }
+        let state = file.data.join(STATE_FILE);
+        if state.exists() {
+            file.state = parse(&state, &text(&state)?)?;
+        }
+        Ok(file)
+    }
+
+    /// Writes it, and what the daemon keeps.
+    ///
+    /// # Errors
+    /// [`ControlError::MemberFile`].
+    pub fn write(&self, path: &Path) -> Result<(), ControlError> {
+        self.write_state()?;
+        write(path, self)
+    }
+
+    /// Writes what the daemon keeps.
+    ///
+    /// # Errors
+    /// [`ControlError::MemberFile`].
+    pub fn write_state(&self) -> Result<(), ControlError> {
+        let path = self.data.join(STATE_FILE);
+        fs::create_dir_all(&self.data)
+            .map_err(|source| ControlError::MemberFile { path: path.clone(), source })?;
+        write(&path, &self.state)
+    }
+
+    /// Where a member on this host answers clients.
+    #[must_use]
+    pub fn for_clients(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+
+    /// Where it answers other members.
+    #[must_use]
+    pub fn for_members(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port.saturating_add(1))
+    }
+
+    /// The URL of it for clients.
+    #[must_use]
+    pub fn client_url(&self) -> String {
+        url(self.for_clients())
+    }
+
+    /// The URL of it for other members.
+    #[must_use]
+    pub fn member_url(&self) -> String {
+        url(self.for_members())
+    }
+
+    /// The number of the member on this host.
+    #[must_use]
+    pub fn member(&self) -> Option<u64> {
+        u64::from_str_radix(self.state.member.as_deref()?, 16).ok()
+    }
+
+    /// The same with another member on this host, or none.
+    #[must_use]
+    pub fn with_member(mut self, member: Option<u64>) -> Self {
+        self.state.member = member.map(|id| format!("{id:x}"));
+        self
+    }
+
+    /// The same with the directory at these URLs.
+    #[must_use]
+    pub fn with_endpoints(mut self, endpoints: Vec<String>) -> Self {
+        self.state.endpoints = endpoints;
+        self
+    }
+
+    /// How long a member may be silent before another host gets its place.
+    #[must_use]
+    pub fn move_after(&self) -> Duration {
+        Duration::from_secs(self.move_after_s)
+    }
+}
+
+/// The URL of an address.
+pub fn url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+fn text(path: &Path) -> Result<String, ControlError> {
+    let wrap = |source| ControlError::MemberFile { path: path.to_owned(), source };
+    fs::read_to_string(path).map_err(wrap)
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ControlError> {
+    let wrap = |source| ControlError::MemberFile { path: path.to_owned(), source };
+    toml::from_str(text).map_err(|error| wrap(invalid(error.message())))
+}
+
+/// Writes a file: the old one or the new one is there afterwards, whole.
+fn write<T: Serialize>(path: &Path, content: &T) -> Result<(), ControlError> {
+    let wrap = |source| ControlError::MemberFile { path: path.to_owned(), source };
+    let text = toml::to_string_pretty(content).map_err(|error| wrap(io::Error::other(error)))?;
+    let fresh = path.with_extension("toml.new");
+    let write = || {
+        let mut file = fs::File::create(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)?;
+        // The name too must outlive a loss of power.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(wrap)
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_anything_else_is_refused() {
+        let folder = std::env::temp_dir().join(format!("gabion-member-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = MemberFile::beside(&folder.join("host.toml"), "host1");
+        assert_eq!(path, folder.join("host1.directory.toml"));
+        let address = "10.0.0.1".parse().expect("an address");
+        let file = MemberFile::new("host1", address, PORT_DEFAULT, &folder.join("data"));
+        let here = vec![file.client_url()];
+        let file = file.with_member(Some(0xabc)).with_endpoints(here);
+        file.write(&path).expect("written");
+        assert_eq!(MemberFile::read(&path).expect("read"), file);
+        assert_eq!(file.member(), Some(0xabc));
+        assert_eq!(file.member_url(), "http://10.0.0.1:7079");
+        let text = fs::read_to_string(&path).expect("the file");
+        for (from, to) in [("port = 7078", "port = 65535"), ("host1", "host1\"\nother = \"x")] {
+            fs::write(&path, text.replace(from, to)).expect("written");
+            assert!(MemberFile::read(&path).is_err(), "{to}");
+        }
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+}
