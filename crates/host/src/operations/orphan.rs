@@ -3,11 +3,12 @@
 //! volume again, give them up. What there is, every host tells the directory (`cleanup`).
 
 mod rebuild;
+mod revisions;
 
 use super::{Operations, Outcome, failed, reply, usage};
 use crate::care::tombstones::Tombstones;
 use crate::cluster::guard::guard_key;
-use base::{ComponentId, Map, ObjectId, Set, ShardId, VolumeId};
+use base::{Map, ObjectId, Set, ShardId, VolumeId};
 use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord, ObjectRun,
     OrphanRecord, Transaction, VOLUME_PREFIX, VolumeLayout, VolumeRecord, Writing, is_name,
@@ -15,6 +16,7 @@ use directory::{
 };
 use operator::{Command, CommandFailure, CommandReply, OrphanReport, VolumeReport};
 use rebuild::{is_done, rebuild, without};
+use revisions::{Revisions, holding};
 use tracing::warn;
 
 /// Objects in one transaction at most: etcd takes 128 operations.
@@ -32,9 +34,6 @@ struct Lost {
     /// Of what was read, so that nothing of it is given up meanwhile.
     revisions: Revisions,
 }
-
-/// Revisions of the records of components.
-type Revisions = Map<ComponentId, u64>;
 
 impl Lost {
     /// The volume's record, under a name of its own or that which it had, without its objects.
@@ -103,18 +102,6 @@ impl Lost {
         }
         Ok(VolumeLayout::of_runs(runs))
     }
-}
-
-/// Adds a condition to `write`: the orphan records of the components of `object` are still as
-/// they were read. A host that gives up a component for its space changes that record first,
-/// and `write` then changes nothing.
-fn holding(revisions: &Revisions, write: Transaction, object: &ObjectRecord) -> Transaction {
-    let of = |id: ComponentId| Some((id, *revisions.get(&id)?));
-    let kept = object.components.iter().map(|component| component.id);
-    let known = kept.chain(object.removed.iter().map(|removed| removed.id)).filter_map(of);
-    known.fold(write, |write, (id, revision)| {
-        write.expect(directory::orphan_key(id), Expect::Revision(revision))
-    })
 }
 
 impl Operations {
@@ -286,6 +273,11 @@ impl Operations {
         Ok(())
     }
 
+    /// Which hosts run, as the directory has it.
+    fn is_up(&self) -> impl Fn(ShardId) -> bool {
+        move |shard| self.view.alive(shard).is_some()
+    }
+
     async fn volume_by_id(&self, id: VolumeId) -> Outcome<Option<VolumeRecord>> {
         for (key, entry) in self.directory.list(VOLUME_PREFIX).await.map_err(away)?.entries {
             let record = VolumeRecord::decode(&entry.value);
@@ -323,7 +315,7 @@ impl Operations {
                 left += found.len();
                 continue;
             }
-            let record = rebuild(found, old.as_ref(), is_forced).map_err(failed)?;
+            let record = rebuild(found, old.as_ref(), self.is_up(), is_forced).map_err(failed)?;
             let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
             let write = Transaction::new()
                 .expect(volume_key(&volume.name), Expect::Present)
@@ -357,7 +349,7 @@ impl Operations {
         }
         lost.check_found(known)?;
         let behind = lost.objects.range(known..);
-        let objects = behind.map(|(_, (_, found))| rebuild(found, None, is_forced));
+        let objects = behind.map(|(_, (_, found))| rebuild(found, None, self.is_up(), is_forced));
         let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
         let layout = lost.layout_of(&objects, known)?;
         check_whole(&volume.clone().with_objects(&layout, &objects), &lost.about)?;
@@ -425,7 +417,8 @@ impl Operations {
     ) -> Outcome<VolumeRecord> {
         let about = &lost.about;
         lost.check_found(0)?;
-        let rebuilt = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
+        let rebuilt = lost.objects.values();
+        let rebuilt = rebuilt.map(|(_, found)| rebuild(found, None, self.is_up(), is_forced));
         let objects = rebuilt.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let (layout, writing) = (lost.layout_of(&objects, 0)?, writing_of(&objects)?);
         let volume = lost.volume(name, layout.width(), writing);

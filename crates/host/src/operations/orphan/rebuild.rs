@@ -10,7 +10,10 @@
 //!    An active component has every completed write, and lsns rise: a component that others went on
 //!    without is below them;
 //! 4. every component that this record calls active or on its way back was found, or given up with
-//!    the seat that it has there: none of them can have gone on alone, elsewhere.
+//!    the seat that it has there: none of them can have gone on alone, elsewhere. So was one that
+//!    it calls absent and whose host is up: a component says what stood in the record some hundred
+//!    milliseconds before its host went down, and another one may have come back since. Its host
+//!    will say so.
 //!
 //! Where hosts claimed the record of a directory that had been set back, the copies that they took
 //! went on in another history than those that refused it (rule 25). The latter have what was
@@ -22,7 +25,7 @@
 //! (rule 39): where some are whole by these rules, of which the third counts it too, the new record
 //! has it deleted.
 
-use base::{Lsn, ObjectId, Seat, Term, Version, WriterEpoch};
+use base::{Lsn, ObjectId, Seat, ShardId, Term, Version, WriterEpoch};
 use directory::{
     About, COMPONENTS_MAX, ComponentRecord, ComponentState, Missing, ObjectRecord, OrphanRecord,
     REMOVED_MAX, RemovedComponent,
@@ -33,10 +36,11 @@ use directory::{
 const LEAP: u64 = object::ADOPTION_LEAP;
 
 /// The record of the object that `told` is of: components, and what was given up; `old` is what the
-/// directory has.
+/// directory has, and `is_up` says which hosts run.
 pub(super) fn rebuild(
     told: &[OrphanRecord],
     old: Option<&ObjectRecord>,
+    is_up: impl Fn(ShardId) -> bool,
     is_forced: bool,
 ) -> Result<ObjectRecord, String> {
     let (gone, found): (Vec<_>, Vec<_>) =
@@ -55,11 +59,11 @@ pub(super) fn rebuild(
         return Err("its components are not of one object".to_owned());
     }
     let object = any.object;
-    let away = away(about, found, &gone);
+    let away = away(about, found, &gone, is_up);
     if let Some(away) = away.filter(|_| !is_forced) {
         return Err(format!(
             "a copy of object {object} on host {} is not found and may have newer writes: start \
-             the host and open its disk groups ('gabion status'), or give it up with --force",
+             it, open its disk groups ('gabion status') and wait two minutes, or say --force",
             away.shard
         ));
     }
@@ -145,9 +149,12 @@ fn away<'a>(
     about: &'a About,
     found: &[OrphanRecord],
     gone: &[OrphanRecord],
+    is_up: impl Fn(ShardId) -> bool,
 ) -> Option<&'a ComponentRecord> {
-    let may_be_ahead = |sibling: &&ComponentRecord| {
-        matches!(sibling.state, ComponentState::Active | ComponentState::Resyncing)
+    let may_be_ahead = |sibling: &&ComponentRecord| match sibling.state {
+        ComponentState::Active | ComponentState::Resyncing => true,
+        ComponentState::Absent => is_up(sibling.shard),
+        ComponentState::Degraded => false,
     };
     let is_known = |sibling: &ComponentRecord| {
         let was = |record: &OrphanRecord| (record.id, record.seat) == (sibling.id, sibling.seat);
