@@ -26,6 +26,9 @@ use volume::Device;
 /// Virtual time in which a cluster must get ready, or become redundant again after the last fault.
 /// Most of it is for damping (rule 18): ten minutes for a component that came and went ten times.
 const HEAL_MAX: Duration = Duration::from_secs(900);
+/// How often the creation of a volume is tried. A directory may lose one call of eight, and each
+/// attempt ends with the first call without an answer.
+const CREATION_TRIES: u32 = 100;
 
 /// What a run found to be wrong.
 #[derive(Clone, Debug)]
@@ -463,7 +466,7 @@ impl SeedRun {
             ..NewVolume::new(VolumePlan::name(volume), planned.sectors * SECTOR_SIZE, planned.ftt)
         });
         let mut last = None;
-        for _ in 0..20 {
+        for _ in 0..CREATION_TRIES {
             let host = self.any_host();
             match self.ask(host, command.clone()) {
                 Some(CommandReply::Ok(_)) => return Ok(()),

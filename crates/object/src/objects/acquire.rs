@@ -197,11 +197,13 @@ impl ObjectsInner {
             owner.state.borrow_mut().full = slot.full.take();
             slot.prefer.take()
         };
-        let result = bring_up(&owner, prefer).await;
+        let result = match bring_up(&owner, prefer).await {
+            // Its own claim may be what the directory has forgotten, and what stands there now be
+            // well: only a record that says so keeps this host from looking again.
+            Err(Failed::RolledBack) if !owner.doubt().await => Err(Failed::Again(None)),
+            result => result,
+        };
         if let Err(failed) = result {
-            if failed == Failed::RolledBack {
-                owner.doubt().await;
-            }
             let wanted = if let Failed::Again(component) = failed { component } else { None };
             owner.step_down("the take-over did not succeed");
             let mut slots = self.slots.borrow_mut();

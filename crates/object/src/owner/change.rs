@@ -103,15 +103,18 @@ impl Owner {
     }
 
     /// Rule 25: a component knows of another history than this owner's record. Has the record say
-    /// so, so that nobody claims it any more. While the directory is away nothing is said: the next
-    /// to claim it finds out again. The owner must be stepped down after this.
-    pub(crate) async fn doubt(self: &Rc<Self>) {
+    /// so, so that nobody claims it any more, and returns whether it does. While the directory is
+    /// away nothing is said, nor where the record has moved on: the next to claim it finds out
+    /// again. The owner must be stepped down after this.
+    pub(crate) async fn doubt(self: &Rc<Self>) -> bool {
         let told = self.change(|state| crate::record::doubt(&state.record));
         let told = self.env().timeout(self.options().stall, told).await;
+        let is_told = matches!(told, Ok(Ok(()) | Err(ChangeError::Nothing)));
         tracing::error!(
-            object = %self.id, is_told = matches!(told, Ok(Ok(()))),
+            object = %self.id, is_told,
             "the directory went back in time: its record is not believed any more"
         );
+        is_told
     }
 
     /// Changes the record: `compose` is asked for the next one when it is this change's turn, so
