@@ -30,7 +30,7 @@ until_true() { for _ in $(seq 60); do [ "$("$@")" = True ] && return; sleep 0.5;
 kinds() {
   # shellcheck disable=SC2086
   if gabion up --detach --magnetic-capacity $SIZES 2>"$area/said"; then say "taken as all-flash"; return 1; fi
-  grep -q "has platters, and this cluster is all-flash" "$area/said"
+  grep -q "has platters, and this disk group is all-flash" "$area/said"
   # shellcheck disable=SC2086
   gabion up --detach --processes --kind hybrid --magnetic-capacity $SIZES
   gabion disk list --output json | field "sorted({d['kind'] for d in it})" | grep -q "hdd"
@@ -73,10 +73,37 @@ right() {
   fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 \
     --size="${DATA_MIB}M" --verify=crc32c --verify_only
 }
+# Host after host, while somebody writes and verifies.
+becomes_all_flash() {
+  local host group
+  gabion volume create live --size 64MiB
+  verifier load --uri "$(uri_of live)" --state "$area/state" --seconds 30 --depth 2 >"$area/load.json" & load=$!
+  background="$load"
+  gabion cluster set kind all-flash
+  [ "$(gabion cluster show --output json | field "it['kind']")" = all-flash ]
+  for host in host1 host2 host3; do
+    gabion host maintenance enter "$host" --mode full-evacuation --yes
+    group=$(groups "[g['devices'][0]['path'] for g in it if g['host'] == '$host'][0]")
+    gabion group remove "$group"
+    gabion group create --host "$host" --cache "$area/$host.cache" --capacity "$area/$host.capacity" \
+      --create-files 512MiB
+    gabion host maintenance exit "$host"
+  done
+  [ "$(groups "[g.get('read_cache') for g in it]")" = "[None, None, None]" ]
+  kill -0 "$load" || { cat "$area/load.json"; return 1; }
+  wait "$load" || { cat "$area/load.json"; return 1; }
+  background=""
+  say "note: longest stall $(field "it['longest_stall_ms']" <"$area/load.json") ms"
+  # What a host's groups are stands in its configuration.
+  gabion host kill host2; gabion host start host2
+  until_true is_green
+  [ "$(groups "[g.get('read_cache') for g in it]")" = "[None, None, None]" ]
+}
 
 step "what fits where" kinds
 step "each region is cached by one host" chosen_copies
 step "caches outlive their host's process" warm_start
 step "a part of the cache is kept for a volume" reservation
+step "it becomes all-flash in use" becomes_all_flash
 step "all of it is right" right
 conclude "hybrid"

@@ -16,6 +16,10 @@ mod machine;
 
 pub use machine::{CreateArgs, DaemonArgs, HostArgs, JoinArgs};
 
+mod kind;
+
+use kind::cluster_kind;
+
 mod domain;
 
 pub use domain::{AssignArgs, DomainCommand};
@@ -368,6 +372,10 @@ pub struct GroupCreateArgs {
     /// A capacity device; one to seven
     #[arg(long, required = true, value_name = "DEVICE")]
     pub capacity: Vec<String>,
+    /// What it is: all-flash, or hybrid for magnetic capacity [default: what new groups of the
+    /// cluster are, 'gabion cluster show']
+    #[arg(long, value_parser = cluster_kind, value_name = "KIND")]
+    pub kind: Option<ClusterKind>,
     #[command(flatten)]
     pub new: NewDeviceArgs,
 }
@@ -487,12 +495,6 @@ fn device_size(text: &str, min: u64) -> Result<u64, String> {
         ));
     }
     Ok(size)
-}
-
-fn cluster_kind(text: &str) -> Result<ClusterKind, String> {
-    let kinds = [ClusterKind::AllFlash, ClusterKind::Hybrid];
-    let kind = kinds.into_iter().find(|kind| kind.name() == text);
-    kind.ok_or_else(|| "a cluster is 'all-flash' or 'hybrid'".to_owned())
 }
 
 fn cache_size(text: &str) -> Result<u64, String> {

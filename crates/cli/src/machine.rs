@@ -276,7 +276,11 @@ fn groups(host: &HostArgs) -> Result<Vec<GroupConfig>> {
         .into());
     }
     let capacity = host.capacity.chunks(each).map(<[String]>::to_vec);
-    let group = |(cache, capacity): (&String, _)| GroupConfig { cache: cache.clone(), capacity };
+    let group = |(cache, capacity): (&String, _)| GroupConfig {
+        cache: cache.clone(),
+        capacity,
+        kind: None,
+    };
     Ok(host.cache.iter().zip(capacity).map(group).collect())
 }
 

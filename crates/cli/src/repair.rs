@@ -60,6 +60,7 @@ pub fn settings(cli: &Cli) -> Result<()> {
     let socket = any_host(&TargetHost::find(cli)?)?;
     let report: ClusterReport = client::ask(&socket, &Command::ClusterShow)?;
     output::print(cli.output, &report, |report| {
+        say!("kind             {}", report.kind.name());
         say!("repair-delay     {}", told(report));
         match report.resync_bytes_per_second {
             Some(bytes) => say!("resync-limit     {}/s at each host", format_size(bytes)),
@@ -84,6 +85,7 @@ pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
             Command::RebuildReserve { on: *switch == Switch::On }
         }
         SetCommand::Rebalance { switch } => Command::Rebalance { on: *switch == Switch::On },
+        SetCommand::Kind { kind } => Command::ClusterKind { kind: *kind },
     };
     let report: ClusterReport = client::ask(&socket, &asked)?;
     output::print(cli.output, &report, |report| match (command, report.repair_delay_seconds) {
@@ -92,6 +94,9 @@ pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
         }
         (SetCommand::Rebalance { switch: Switch::Off }, _) => {
             say!("copies stay where they are: 'gabion volume move' moves them");
+        }
+        (SetCommand::Kind { kind }, _) => {
+            say!("new disk groups are {}; those that there are stay what they are", kind.name());
         }
         (SetCommand::RebuildReserve { switch: Switch::On }, _) => {
             say!("volumes are made while any one host could be made again on the others");

@@ -60,7 +60,8 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
         }
     }
     if !args.ignore_device_kind {
-        check_devices(config.kind, &config.groups[at], &config.tuning.magnetic)?;
+        let kind = config.groups[at].kind.unwrap_or(config.kind);
+        check_devices(kind, &config.groups[at], &config.tuning.magnetic)?;
     }
     if args.whole_group || args.lose_data {
         what = What::Group;
@@ -71,7 +72,7 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
             refuse_loss(&env, &path, &config)?;
         }
         let sizes = sizes(args, &target);
-        let kind = config.group_kind();
+        let kind = config.group_kind(&config.groups[at]);
         let said = run_make(&env, &config.groups[at], kind, sizes, what)?;
         if args.with.is_some() {
             config.check()?;

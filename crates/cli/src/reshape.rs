@@ -11,7 +11,7 @@ use crate::config::{ShardFile, read_config, write_config};
 use crate::output::{self, say};
 use crate::target::TargetHost;
 use anyhow::{Context, Result};
-use host::HostConfig;
+use host::{ClusterKind, HostConfig};
 use operator::{Command, GroupConfig};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,20 +80,26 @@ pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
         }
     };
     let capacity: Result<Vec<String>> = args.capacity.iter().map(|path| absolute(path)).collect();
-    let group = GroupConfig { cache: absolute(&args.cache)?, capacity: capacity? };
+    let group = GroupConfig { cache: absolute(&args.cache)?, capacity: capacity?, kind: None };
     place.config.groups.push(group.clone());
     place.config.check()?;
     let command = Command::GroupCreate {
         cache: group.cache,
         capacity: group.capacity,
+        kind: args.kind,
         create_bytes: args.new.create_files,
         wipe: args.new.wipe,
         ignore_device_kind: args.new.ignore_device_kind,
     };
     let made = ask(&place, &command)?;
+    let usual = place.config.kind;
+    if let Some(group) = place.config.groups.last_mut() {
+        group.kind = made.kind.filter(|kind| *kind != usual);
+    }
     keep(&place)?;
     output::print(cli.output, &made, |made| {
-        say!("{} has a new disk group of {}", place.config.name, made.cache);
+        let kind = made.kind.map_or("new", ClusterKind::name);
+        say!("{} has a new disk group of {}, {kind}", place.config.name, made.cache);
         say!("next: gabion group list; new volumes may use it now");
     })
 }
@@ -144,7 +150,10 @@ pub fn open(cli: &Cli, group: &str) -> Result<()> {
 pub fn remove(cli: &Cli, group: &str) -> Result<()> {
     let (mut place, at, group) = find(cli, group)?;
     let removed = ask(&place, &Command::GroupRemove { group })?;
-    place.config.groups.remove(at);
+    let gone = place.config.groups.remove(at);
+    // What is said of devices that it does not use any more would be a mistake.
+    let is_gone = |device: &String| gone.devices().any(|other| other == device);
+    place.config.tuning.magnetic.retain(|device| !is_gone(device));
     keep(&place)?;
     output::print(cli.output, &removed, |group| {
         let devices: Vec<_> = group.devices().map(String::as_str).collect();

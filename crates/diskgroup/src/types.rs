@@ -45,12 +45,6 @@ impl GroupKind {
         }
     }
 
-    /// Whether both are hybrid or both are not, however large their read caches.
-    #[must_use]
-    pub fn is_same(self, other: Self) -> bool {
-        self.name() == other.name()
-    }
-
     /// A hybrid group as it is unless something else is asked for.
     pub const HYBRID: Self = Self::Hybrid { read_cache_percent: 70 };
 }
@@ -492,14 +486,6 @@ pub enum GroupError {
     WrongGroup {
         /// Path.
         device: String,
-    },
-    /// a group of another kind than its cluster
-    #[error("the disk group of {device} is not {wanted}, as its cluster is")]
-    WrongKind {
-        /// Path of the cache device.
-        device: String,
-        /// What the cluster's groups are.
-        wanted: &'static str,
     },
     /// what its tables need in memory is not left of what the host's groups may have
     #[error(

@@ -96,7 +96,7 @@ pub struct HostConfig {
     /// etcd endpoints (`http://ip:port`) that the gateway uses; empty for the embedded directory.
     #[serde(default)]
     pub etcd: Vec<String>,
-    /// What the cluster's disk groups are: `all-flash` or `hybrid`; the directory says the same.
+    /// What its disk groups are, `all-flash` or `hybrid`, but for those that say otherwise.
     #[serde(default)]
     pub kind: ClusterKind,
     /// Its disk groups; may be empty (a host that only serves volumes).
@@ -157,8 +157,18 @@ impl HostConfig {
 
     /// What a disk group of this host is.
     #[must_use]
-    pub fn group_kind(&self) -> GroupKind {
-        self.tuning.group_kind(self.kind)
+    pub fn group_kind(&self, group: &GroupConfig) -> GroupKind {
+        self.tuning.group_kind(group.kind.unwrap_or(self.kind))
+    }
+
+    /// Whether it has a hybrid disk group, or would have if it had any.
+    #[must_use]
+    pub fn has_hybrid(&self) -> bool {
+        let mut kinds = self.groups.iter().map(|group| group.kind.unwrap_or(self.kind));
+        match self.groups.is_empty() {
+            true => self.kind == ClusterKind::Hybrid,
+            false => kinds.any(|kind| kind == ClusterKind::Hybrid),
+        }
     }
 
     fn check_groups(&self) -> Result<(), ConfigError> {
@@ -266,6 +276,7 @@ mod tests {
         let group = |n: u32| GroupConfig {
             cache: format!("/dev/cache{n}"),
             capacity: vec![format!("/dev/capacity{n}")],
+            kind: None,
         };
         HostConfig {
             name: "host1".to_owned(),
@@ -330,7 +341,7 @@ mod tests {
     fn each_bad_value_is_refused_in_one_line_that_names_it() {
         let text = str::to_owned;
         let twice = || vec![good().groups[0].clone(), good().groups[0].clone()];
-        let bare = || vec![GroupConfig { cache: text("/dev/c"), capacity: Vec::new() }];
+        let bare = || vec![GroupConfig { cache: text("/dev/c"), capacity: Vec::new(), kind: None }];
         let tuning = |stall_ms, io_timeout_seconds| Tuning {
             stall_ms,
             io_timeout_seconds,

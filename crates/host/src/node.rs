@@ -27,7 +27,7 @@ use crate::start_error::StartError;
 use crate::storage::hardware::Devices;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use base::{Incarnation, ShardId};
-use directory::{ClientOptions, ClusterKind, Directory, LeaseId, Level, OwnerRecord, ShardRecord};
+use directory::{ClientOptions, Directory, LeaseId, Level, OwnerRecord, ShardRecord};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
 use env::{Access, Address, Boxed, Env, IoError, Notify, TaskSet};
 use follow::Followers;
@@ -131,9 +131,9 @@ fn object_options(
     ObjectOptions {
         stall: Duration::from_millis(config.tuning.stall_ms),
         write_bytes: budgets.writes,
-        read_from: match config.kind {
-            ClusterKind::AllFlash => ReadFrom::Nearest,
-            ClusterKind::Hybrid => ReadFrom::Chosen,
+        read_from: match config.has_hybrid() {
+            false => ReadFrom::Nearest,
+            true => ReadFrom::Chosen,
         },
         ..options.object.clone()
     }
@@ -230,9 +230,8 @@ impl Node {
             let scrubbers = scrubbers.clone();
             Rc::new(move |group: &DiskGroup| scrubbers.attend(group))
         };
-        let kind = config.group_kind();
         let storage_options =
-            StorageOptions { group: group_options, memory: memory.clone(), kind, attend };
+            StorageOptions { group: group_options, memory: memory.clone(), attend };
         membership::publish(env, &directory, &record).await?;
         let storage = Storage::new(env, &objects, storage_options, record, opened);
         let memory = MemoryWatch::new(options.memory.bytes, budgets, memory, &storage, &objects);
@@ -477,7 +476,6 @@ impl Node {
             env: self.env.clone(),
             me,
             cluster: config.cluster,
-            kind: config.kind,
             directory: self.directory.clone(),
             objects: self.objects.clone(),
             storage: self.storage.clone(),

@@ -42,7 +42,7 @@ use crate::exports::HostExports;
 use crate::storage::Storage;
 use crate::storage::hardware::Devices;
 use base::ShardId;
-use directory::{ClusterKind, Directory};
+use directory::Directory;
 use env::{Env, Notify};
 use object::Objects;
 use operator::{Command, CommandFailure, CommandReply, ErrorKind};
@@ -54,7 +54,6 @@ pub(crate) struct Operations {
     pub(crate) env: Env,
     pub(crate) me: ShardId,
     pub(crate) cluster: u64,
-    pub(crate) kind: ClusterKind,
     pub(crate) directory: Directory,
     pub(crate) objects: Objects,
     pub(crate) storage: Storage,
@@ -131,6 +130,7 @@ impl Operations {
             | Command::PolicyDelete { .. }) => self.policy_command(command).await,
             command @ (Command::ClusterShow
             | Command::ClusterSet { .. }
+            | Command::ClusterKind { .. }
             | Command::Rebalance { .. }
             | Command::RebuildReserve { .. }
             | Command::ResyncLimit { .. }) => reply(self.settings_command(command).await),

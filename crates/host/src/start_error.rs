@@ -57,16 +57,6 @@ pub enum StartError {
         /// In the configuration.
         wanted: u64,
     },
-    /// the directory's cluster has other disk groups
-    #[error(
-        "the cluster is {found}, this host's host.toml says kind = \"{wanted}\": make them agree"
-    )]
-    OtherKind {
-        /// In the directory.
-        found: &'static str,
-        /// In the configuration.
-        wanted: &'static str,
-    },
     /// the cluster uses what came with a later release
     #[error(
         "the cluster is at level {cluster}, and this release knows what there is up to level \

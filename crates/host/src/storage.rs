@@ -30,8 +30,7 @@ use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use claims::DeviceClaims;
 use directory::{Directory, GroupRecord, ShardRecord};
 use diskgroup::{
-    ComponentInfo, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, StoreMemory,
-    Tolerance,
+    ComponentInfo, DiskGroup, GroupError, GroupOptions, GroupSpec, StoreMemory, Tolerance,
 };
 use env::{Env, IoError, Notify, OpenDisk, Permit, Semaphore, Task, TaskSet};
 pub use error::{Closed, StorageError};
@@ -84,8 +83,6 @@ pub(crate) struct StorageOptions {
     pub(crate) group: GroupOptions,
     /// What all of them share.
     pub(crate) memory: StoreMemory,
-    /// What all groups of the cluster are.
-    pub(crate) kind: GroupKind,
     /// Starts the task that attends to a group that opened.
     pub(crate) attend: Rc<dyn Fn(&DiskGroup) -> Task>,
 }
@@ -299,8 +296,8 @@ impl Storage {
         tolerance: Tolerance,
     ) -> Result<(), StorageError> {
         let options = &self.0.options;
-        let kind = (options.kind, &options.memory);
-        let opened = open_group(&self.0.env, spec, &options.group, kind, tolerance).await;
+        let (group, memory) = (&options.group, &options.memory);
+        let opened = open_group(&self.0.env, spec, group, memory, tolerance).await;
         self.0.started(old, spec, opened)
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
-use directory::{Affinity, Connections, Labels, MaintenanceMode, RepairDelay, Writers};
+use directory::{
+    Affinity, ClusterKind, Connections, Labels, MaintenanceMode, RepairDelay, Writers,
+};
 use serde::{Deserialize, Serialize};
 
 /// What an operator may ask a host.
@@ -23,6 +25,9 @@ pub enum Command {
         cache: String,
         /// Its capacity devices.
         capacity: Vec<String>,
+        /// What it is; `None`: what new groups of the cluster are.
+        #[serde(default)]
+        kind: Option<ClusterKind>,
         /// Size of files to be made where nothing stands.
         #[serde(default)]
         create_bytes: Option<u64>,
@@ -259,6 +264,11 @@ pub enum Command {
         /// Whether it is so.
         on: bool,
     },
+    /// Says what new disk groups of the cluster are.
+    ClusterKind {
+        /// What they are.
+        kind: ClusterKind,
+    },
     /// Raises the level of the cluster to what the releases of all of its hosts know.
     ClusterUpgrade {
         /// Only tell what it would come to.
@@ -437,6 +447,9 @@ pub struct GroupConfig {
     pub cache: String,
     /// One to seven capacity devices.
     pub capacity: Vec<String>,
+    /// What it is; `None`: what the host's groups are. An open group is what its devices say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ClusterKind>,
 }
 
 impl GroupConfig {

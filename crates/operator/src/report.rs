@@ -10,7 +10,7 @@ mod policy;
 mod resync;
 mod writes;
 
-use directory::{Connections, Labels, Writers};
+use directory::{ClusterKind, Connections, Labels, Writers};
 pub use domains::{DomainReport, DomainsReport};
 pub use group::{
     BLOCKS_LOST, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, GroupDetail,
@@ -189,6 +189,9 @@ pub struct StalePart {
 /// Settings of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterReport {
+    /// What new disk groups are.
+    #[serde(default)]
+    pub kind: ClusterKind,
     /// Seconds that a copy may be away before another host gets it; none: an operator repairs.
     pub repair_delay_seconds: Option<u64>,
     /// Bytes a second that each host copies to copies that are behind; none: no limit.

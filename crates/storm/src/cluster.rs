@@ -226,7 +226,7 @@ impl Cluster {
         let drift = self.plan.drift_ppm.get(index).copied().unwrap_or(0);
         let place = Rc::clone(&machine.node);
         let segment_size = self.plan.segment_size;
-        let shape = GroupShape { kind: config.group_kind(), segment_size };
+        let shape = GroupShape { kind: config.tuning.group_kind(config.kind), segment_size };
         let unformatted = Rc::clone(&machine.unformatted);
         machine.boots.set(machine.boots.get() + 1);
         let last_run = Rc::clone(&machine.last_run);
@@ -313,7 +313,8 @@ impl Cluster {
 
     /// The same, of one group whose devices are of these sizes.
     fn needed_by(&self, sizes: CreateSizes) -> u64 {
-        let kind = self.config(0).group_kind();
+        let config = self.config(0);
+        let kind = config.tuning.group_kind(config.kind);
         let shape = GroupShape { kind, segment_size: self.plan.segment_size };
         let devices = usize::try_from(self.plan.devices).unwrap_or(usize::MAX);
         let needed = DiskGroup::memory_of_new(sizes, devices, shape, &self.plan.group);
@@ -328,6 +329,7 @@ impl Cluster {
         let sizes = |bytes| CreateSizes { cache: bytes, capacity: bytes };
         let is_too_large = |bytes: &u64| self.needed_by(sizes(*bytes)) > self.table_bytes();
         Some(Command::GroupCreate {
+            kind: None,
             cache: "greedy-cache".to_owned(),
             capacity: (0..self.plan.devices).map(|at| format!("greedy-capacity{at}")).collect(),
             create_bytes: (26..40).map(|bits| 1 << bits).find(is_too_large),
@@ -372,6 +374,7 @@ impl Cluster {
         GroupConfig {
             cache: format!("cache{group}"),
             capacity: (0..self.plan.devices).map(|at| format!("capacity{group}.{at}")).collect(),
+            kind: None,
         }
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Options of a host on a machine of its own.
 
-use super::{NewDeviceArgs, SocketArgs, cluster_kind};
+use super::kind::cluster_kind;
+use super::{NewDeviceArgs, SocketArgs};
 use clap::Args;
 use host::ClusterKind;
 use std::net::{IpAddr, SocketAddr};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion repair` and `gabion cluster set`.
 
+use super::kind::cluster_kind;
 use clap::{Subcommand, ValueEnum};
-use host::REPAIR_DELAY_MAX;
+use host::{ClusterKind, REPAIR_DELAY_MAX};
 use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
@@ -31,6 +32,17 @@ A delay shorter than a restart of a host has all of its copies made again at eac
         /// For example 45s, 30min, 2h or 1day; or never
         #[arg(value_parser = delay, value_name = "TIME")]
         delay: Delay,
+    },
+    /// What new disk groups are; those that there are stay what they are
+    #[command(after_help = "Examples:
+  gabion cluster set kind all-flash
+  gabion cluster set kind hybrid
+A cluster becomes what this says by giving its hosts new disk groups one after the other, in use:
+docs/operations/disk-groups.md says how. One group of another kind: 'gabion group create --kind'.")]
+    Kind {
+        /// all-flash, or hybrid for magnetic capacity
+        #[arg(value_parser = cluster_kind, value_name = "KIND")]
+        kind: ClusterKind,
     },
     /// Whether copies move from full hosts to emptier ones by themselves: on unless it was set
     #[command(after_help = "Examples:

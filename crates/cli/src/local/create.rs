@@ -135,7 +135,7 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         layout.check_sockets(&config.name)?;
         fs::create_dir_all(layout.host_dir(&config.name))?;
         write_config(&layout.host_config(&config.name), &config)?;
-        kind = config.group_kind();
+        kind = config.tuning.group_kind(config.kind);
         for group in config.groups.iter().filter(|_| !up.ignore_device_kind) {
             check_devices(config.kind, group, &config.tuning.magnetic)?;
         }

@@ -280,6 +280,7 @@ impl Layout {
             capacity: (0..cluster.capacity_per_group)
                 .map(|device| file(format!("capacity{group}-{device}.img")))
                 .collect(),
+            kind: None,
         });
         let groups: Vec<GroupConfig> = groups.collect();
         let magnetic = groups.iter().flat_map(|group| group.capacity.clone());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the disk groups of a cluster are made of.
+//! What disk groups are made of.
 
 use serde::{Deserialize, Serialize};
 
-/// What all disk groups of a cluster are.
+/// What a disk group is, and, of a cluster, what its new ones are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterKind {

@@ -30,8 +30,11 @@ impl Level {
     pub const AFFINITY: Self = Self(4);
     /// Volumes for which read cache is kept ([`super::FORMAT_CACHE`]), and policies that say so.
     pub const CACHE: Self = Self(5);
+    /// A cluster whose kind changes, and disk groups of the other kind: hosts of before end where
+    /// the cluster is not what they were told.
+    pub const KINDS: Self = Self(6);
     /// What this release knows.
-    pub const NEWEST: Self = Self::CACHE;
+    pub const NEWEST: Self = Self::KINDS;
 
     /// A level of this number, also one of later releases; `None` for zero.
     #[must_use]

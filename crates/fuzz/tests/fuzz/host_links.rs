@@ -63,6 +63,7 @@ fn config() -> HostConfig {
         groups: vec![GroupConfig {
             cache: "cache".to_owned(),
             capacity: vec!["capacity".to_owned()],
+            kind: None,
         }],
         memory: MemoryConfig::default(),
         tuning: Tuning { io_timeout_seconds: 5, stall_ms: 200, ..Tuning::default() },

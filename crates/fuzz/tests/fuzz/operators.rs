@@ -34,6 +34,7 @@ fn sample() -> HostConfig {
         groups: vec![GroupConfig {
             cache: "/dev/cache".to_owned(),
             capacity: vec!["/dev/capacity".to_owned()],
+            kind: None,
         }],
         memory: MemoryConfig::default(),
         tuning: Tuning { io_timeout_seconds: 60, stall_ms: 2000, ..Tuning::default() },

@@ -5,8 +5,7 @@ use crate::config::HostConfig;
 use crate::start_error::StartError;
 use base::{Incarnation, Map, ShardId};
 use directory::{
-    ClusterKind, ClusterRecord, Directory, DirectoryError, Entry, Expect, Level, ShardRecord,
-    Transaction,
+    ClusterRecord, Directory, DirectoryError, Entry, Expect, Level, ShardRecord, Transaction,
 };
 use env::Env;
 use std::time::Duration;
@@ -34,8 +33,6 @@ pub fn incarnation_key(shard: ShardId) -> String {
 pub(crate) struct OwnCluster {
     /// Its id.
     pub(crate) cluster: u64,
-    /// The kind of its disk groups.
-    pub(crate) kind: ClusterKind,
     /// Its level at most: what the host's release knows.
     pub(crate) level: Level,
 }
@@ -43,7 +40,7 @@ pub(crate) struct OwnCluster {
 impl OwnCluster {
     /// As the configuration has it, with what this release knows.
     pub(crate) fn of(config: &HostConfig, level: Level) -> Self {
-        Self { cluster: config.cluster, kind: config.kind, level }
+        Self { cluster: config.cluster, level }
     }
 }
 
@@ -62,10 +59,6 @@ pub(crate) async fn check_cluster(
                 let (found, ours) = (record.id, wanted.cluster);
                 if found != ours {
                     return Err(StartError::OtherCluster { found, wanted: ours });
-                }
-                if record.kind != wanted.kind {
-                    let (found, wanted) = (record.kind.name(), wanted.kind.name());
-                    return Err(StartError::OtherKind { found, wanted });
                 }
                 if record.level > wanted.level {
                     let (cluster, known) = (record.level, wanted.level);
@@ -219,12 +212,16 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    const CLUSTER: OwnCluster =
-        OwnCluster { cluster: 7, kind: ClusterKind::AllFlash, level: Level::NEWEST };
+    const CLUSTER: OwnCluster = OwnCluster { cluster: 7, level: Level::NEWEST };
     const ME: ShardId = ShardId(5);
 
     fn found(level: Level) -> ClusterRecord {
-        ClusterRecord { id: 7, name: "storm".to_owned(), kind: CLUSTER.kind, level }
+        ClusterRecord {
+            id: 7,
+            name: "storm".to_owned(),
+            kind: directory::ClusterKind::AllFlash,
+            level,
+        }
     }
 
     #[test]

@@ -105,8 +105,7 @@ pub async fn found(
         if let Some(entry) = directory.get(&key).await? {
             let record = ClusterRecord::decode(&entry.value);
             let record = record.map_err(|_| RegisterError::Malformed(key.clone()))?;
-            let is_ours = record.id == id && record.kind == kind;
-            return if is_ours { Ok(()) } else { Err(RegisterError::ClusterExists) };
+            return if record.id == id { Ok(()) } else { Err(RegisterError::ClusterExists) };
         }
         let record = new_cluster(id, kind);
         let put = Transaction::new().expect(key.clone(), Expect::Absent);

@@ -6,9 +6,9 @@
 use crate::mutations::Mutations;
 use base::{ComponentId, Map, ObjectId, SECTOR_SIZE, Set, ShardId, VolumeId, WriterEpoch};
 use directory::{
-    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, Level, MaintenanceRecord,
-    ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError, RemovedShardRecord,
-    SettingsRecord, ShardRecord, VolumeRecord, Writing,
+    AliveRecord, ClusterKind, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, Level,
+    MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
+    RemovedShardRecord, SettingsRecord, ShardRecord, VolumeRecord, Writing,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -49,7 +49,7 @@ struct ViewInner {
     placed_sectors: RefCell<Map<ShardId, u64>>,
     orphans: Held<ComponentId, OrphanRecord>,
     /// Id and level of the cluster whose directory it is.
-    cluster: Cell<Option<(u64, Level)>>,
+    cluster: Cell<Option<(u64, Level, ClusterKind)>>,
     /// What an operator set; `None` where nobody did.
     settings: Cell<Option<SettingsRecord>>,
     /// Hosts in maintenance; `None` where there is no record.
@@ -236,7 +236,7 @@ impl View {
         let inner = &*self.0;
         if key == directory::cluster_key() {
             let record = ClusterRecord::decode(value)?;
-            inner.cluster.set(Some((record.id, record.level)));
+            inner.cluster.set(Some((record.id, record.level, record.kind)));
         }
         if key == directory::settings_key() {
             inner.settings.set(Some(SettingsRecord::decode(value)?));
@@ -501,12 +501,17 @@ impl View {
 
     /// Id of the cluster that the directory says it is of; `None` where it is empty.
     pub fn cluster(&self) -> Option<u64> {
-        self.0.cluster.get().map(|(id, _)| id)
+        self.0.cluster.get().map(|(id, ..)| id)
     }
 
     /// What all hosts of the cluster know; the first level where nothing says so.
     pub fn level(&self) -> Level {
-        self.0.cluster.get().map_or(Level::FIRST, |(_, level)| level)
+        self.0.cluster.get().map_or(Level::FIRST, |(_, level, _)| level)
+    }
+
+    /// What new disk groups are; all-flash where nothing says so.
+    pub fn kind(&self) -> ClusterKind {
+        self.0.cluster.get().map(|(.., kind)| kind).unwrap_or_default()
     }
 
     /// What an operator set for the cluster, else what is so by default.

@@ -5,7 +5,8 @@ use super::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::care::repair::Outlook;
 use base::{Map, ObjectId, Set, format_size};
 use directory::{
-    BANDWIDTH_MAX, BANDWIDTH_MIN, IoLimits, SettingsRecord, VolumeRecord, settings_key,
+    BANDWIDTH_MAX, BANDWIDTH_MIN, ClusterKind, ClusterRecord, IoLimits, Level, SettingsRecord,
+    VolumeRecord, settings_key,
 };
 use operator::{ClusterReport, Command, NotRepaired, RepairReport, RepairedCopy};
 use placement::HostSpace;
@@ -23,6 +24,7 @@ impl Operations {
             Command::RebuildReserve { on: rebuild_reserve } => {
                 self.change_settings(|now| SettingsRecord { rebuild_reserve, ..now }).await
             }
+            Command::ClusterKind { kind } => self.change_kind(kind).await,
             Command::ResyncLimit { bytes_per_second } => {
                 self.set_resync_limit(bytes_per_second).await
             }
@@ -41,6 +43,13 @@ impl Operations {
             )));
         }
         self.change_settings(|now| SettingsRecord { resync_limit: bytes, ..now }).await
+    }
+
+    /// Says what new disk groups are; those that there are stay what they are.
+    async fn change_kind(&self, kind: ClusterKind) -> Outcome<ClusterReport> {
+        self.need(Level::KINDS, "a cluster of another kind")?;
+        let changed = self.change_cluster(|now| ClusterRecord { kind, ..now }).await?;
+        Ok(ClusterReport { kind: changed.kind, ..self.settings_report(self.view.settings()) })
     }
 
     /// Puts settings in the place of those that the directory has now.
@@ -91,6 +100,7 @@ impl Operations {
 
     fn settings_report(&self, settings: SettingsRecord) -> ClusterReport {
         ClusterReport {
+            kind: self.view.kind(),
             repair_delay_seconds: settings.repair_delay,
             resync_bytes_per_second: settings.resync_limit,
             rebalances: settings.rebalances,

@@ -17,9 +17,7 @@ use operator::{HostLevel, UpgradeReport};
 impl Operations {
     /// Raises the level of the cluster to what all of its hosts know; with `check` it only tells.
     pub(super) async fn upgrade(&self, check: bool) -> Outcome<UpgradeReport> {
-        let entry = self.directory.get(&cluster_key()).await.map_err(directory_away)?;
-        let entry = entry.ok_or_else(|| failed("the directory holds no cluster"))?;
-        let record = ClusterRecord::decode(&entry.value).map_err(failed)?;
+        let (record, revision) = self.cluster_record().await?;
         let hosts = self.levels().await?;
         let to = reachable(record.level, &hosts)?;
         let report = UpgradeReport {
@@ -33,11 +31,32 @@ impl Operations {
         if check || to == record.level {
             return Ok(report);
         }
-        let raise = Transaction::new().expect(cluster_key(), Expect::Revision(entry.revision));
-        let raised = ClusterRecord { level: to, ..record };
-        let sent = self.directory.transact(raise.put(cluster_key(), raised.encode())).await;
+        self.put_cluster(ClusterRecord { level: to, ..record }, revision).await?;
+        Ok(report)
+    }
+
+    /// Changes the record of the cluster, and returns it.
+    pub(super) async fn change_cluster(
+        &self,
+        change: impl FnOnce(ClusterRecord) -> ClusterRecord,
+    ) -> Outcome<ClusterRecord> {
+        let (record, revision) = self.cluster_record().await?;
+        let changed = change(record);
+        self.put_cluster(changed.clone(), revision).await?;
+        Ok(changed)
+    }
+
+    async fn cluster_record(&self) -> Outcome<(ClusterRecord, u64)> {
+        let entry = self.directory.get(&cluster_key()).await.map_err(directory_away)?;
+        let entry = entry.ok_or_else(|| failed("the directory holds no cluster"))?;
+        Ok((ClusterRecord::decode(&entry.value).map_err(failed)?, entry.revision))
+    }
+
+    async fn put_cluster(&self, record: ClusterRecord, before: u64) -> Outcome<()> {
+        let put = Transaction::new().expect(cluster_key(), Expect::Revision(before));
+        let sent = self.directory.transact(put.put(cluster_key(), record.encode())).await;
         match sent.map_err(directory_away)?.succeeded {
-            true => Ok(report),
+            true => Ok(()),
             false => Err(failed("somebody else changed the cluster meanwhile: try again")),
         }
     }

@@ -5,7 +5,7 @@
 use super::{Closed, SlotState, Storage, StorageError};
 use crate::config::CAPACITY_DEVICES_MAX;
 use base::GroupId;
-use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupKind, GroupSpec};
 use tracing::info;
 
 impl Storage {
@@ -58,13 +58,13 @@ impl Storage {
     /// [`StorageError`]: there is no such group then.
     pub(crate) async fn create(
         &self,
-        spec: &GroupSpec,
+        (spec, kind): (&GroupSpec, GroupKind),
         sizes: Option<CreateSizes>,
         wipe: bool,
     ) -> Result<(), StorageError> {
         let _claim = self.claim_group(spec)?;
         let env = &self.0.env;
-        let id = (GroupId(env.random()), self.0.options.kind.into());
+        let id = (GroupId(env.random()), kind.into());
         DiskGroup::format_within(env, spec, sizes, wipe, id, &self.0.options.memory).await?;
         let turn = self.0.add_slot(spec, None, SlotState::closed(Closed::Changing));
         let _turn = turn.try_acquire(1);

@@ -17,8 +17,8 @@ pub enum DeviceRefused {
     Cache(String),
     /// slow capacity behind a cache that does not hold what is read
     #[error(
-        "'{0}' has platters, and this cluster is all-flash: make a hybrid one ('--kind hybrid'); \
-         if that is not true (virtual disks lie), say --ignore-device-kind"
+        "'{0}' has platters, and this disk group is all-flash: make a hybrid one ('--kind \
+         hybrid'); if that is not true (virtual disks lie), say --ignore-device-kind"
     )]
     Capacity(String),
 }
@@ -54,7 +54,8 @@ mod tests {
         };
         let check = |kind, cache: &str, capacity: &str| {
             let capacity = capacity.split(' ').map(str::to_owned).collect();
-            check_devices(kind, &GroupConfig { cache: cache.to_owned(), capacity }, of)
+            let cache = cache.to_owned();
+            check_devices(kind, &GroupConfig { cache, capacity, kind: None }, of)
         };
         let (flash, hybrid) = (ClusterKind::AllFlash, ClusterKind::Hybrid);
         assert_eq!(check(flash, "ssd1", "ssd2 ssd3"), Ok(()));

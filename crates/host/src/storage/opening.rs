@@ -4,9 +4,7 @@
 
 use super::{BUSY_MAX, BUSY_RETRY, Storage};
 use crate::config::HostConfig;
-use diskgroup::{
-    DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, StoreMemory, Tolerance,
-};
+use diskgroup::{DiskGroup, GroupError, GroupOptions, GroupSpec, StoreMemory, Tolerance};
 use env::{Env, IoError, Notify, Permit, Task};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -82,14 +80,13 @@ pub(crate) async fn open_all(
     options: &GroupOptions,
     memory: &StoreMemory,
 ) -> Vec<GroupOpening> {
-    let kind = config.group_kind();
     let begin = |group: &operator::GroupConfig| {
         let spec = crate::config::group_spec(group);
         let (own, options, wanted) = (env.clone(), options.clone(), spec.clone());
         let memory = memory.clone();
         let pending = Pending::begin(env, async move {
             let tolerance = Tolerance::whatever_opens();
-            open_group(&own, &wanted, &options, (kind, &memory), tolerance).await
+            open_group(&own, &wanted, &options, &memory, tolerance).await
         });
         (spec, pending)
     };
@@ -117,7 +114,7 @@ pub(super) async fn open_group(
     env: &Env,
     spec: &GroupSpec,
     options: &GroupOptions,
-    (kind, memory): (GroupKind, &StoreMemory),
+    memory: &StoreMemory,
     mut tolerance: Tolerance,
 ) -> Result<DiskGroup, GroupError> {
     let begun = env.now();
@@ -126,10 +123,6 @@ pub(super) async fn open_group(
         match DiskGroup::open_within(env, spec, options.clone(), &tolerance, memory).await {
             Err(GroupError::Device { source: IoError::Busy, .. }) if !tolerance.leaves_busy => {
                 env.sleep(BUSY_RETRY).await;
-            }
-            Ok(group) if !kind.is_same(group.status().kind) => {
-                let device = spec.cache.clone();
-                return Err(GroupError::WrongKind { device, wanted: kind.name() });
             }
             opened => return opened,
         }

@@ -7,6 +7,7 @@ mod balance;
 mod caches;
 mod domains;
 mod hanging;
+mod kinds;
 mod labels;
 pub(in crate::cluster) mod life;
 mod maintenance;

@@ -18,7 +18,11 @@ const SIZES: CreateSizes = CreateSizes { cache: 64 << 20, capacity: 64 << 20 };
 const MIB: u64 = 1 << 20;
 
 fn group(name: &str) -> GroupConfig {
-    GroupConfig { cache: format!("{name}-cache"), capacity: vec![format!("{name}-capacity")] }
+    GroupConfig {
+        cache: format!("{name}-cache"),
+        capacity: vec![format!("{name}-capacity")],
+        kind: None,
+    }
 }
 
 /// Room for the tables of one group of this size, and not for those of two.
@@ -82,9 +86,16 @@ fn part(report: &MemoryReport, name: MemoryUse) -> (u64, Option<u64>) {
 }
 
 async fn create(env: &Env, run: u16, name: &str) -> Result<(), String> {
-    let GroupConfig { cache, capacity } = group(name);
+    let GroupConfig { cache, capacity, .. } = group(name);
     let (create_bytes, wipe, ignore_device_kind) = (Some(SIZES.cache), false, true);
-    let command = Command::GroupCreate { cache, capacity, create_bytes, wipe, ignore_device_kind };
+    let command = Command::GroupCreate {
+        cache,
+        capacity,
+        kind: None,
+        create_bytes,
+        wipe,
+        ignore_device_kind,
+    };
     match ask(env, run, command).await {
         CommandReply::Ok(_) => Ok(()),
         CommandReply::Error(failure) => Err(failure.message),

@@ -47,6 +47,7 @@ fn config(number: u8) -> HostConfig {
         groups: vec![GroupConfig {
             cache: "cache".to_owned(),
             capacity: vec!["capacity".to_owned()],
+            kind: None,
         }],
         memory: MemoryConfig::default(),
         tuning: Tuning::default(),

@@ -122,7 +122,7 @@ fn a_directory_made_again_counts_runs_above_all_that_were() {
     with_directory(|env, directory| async move {
         let kind = ClusterKind::Hybrid;
         let next = async |host, seen| {
-            let cluster = OwnCluster { cluster: CLUSTER, kind, level: Level::NEWEST };
+            let cluster = OwnCluster { cluster: CLUSTER, level: Level::NEWEST };
             next_incarnation(&env, &directory, cluster, ShardId(host), Incarnation(seen)).await
         };
         let lost = next(7, 3).await;

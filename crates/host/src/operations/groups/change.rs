@@ -6,8 +6,8 @@ use crate::operations::{Operations, Outcome, failed, usage};
 use crate::storage::devices::check_devices;
 use crate::storage::hardware::NEED_MAX;
 use crate::storage::{GroupSlot, SlotState};
-use directory::ComponentState;
-use diskgroup::CreateSizes;
+use directory::{ClusterKind, ComponentState};
+use diskgroup::{CreateSizes, GroupKind};
 use operator::Command;
 use operator::GroupConfig;
 
@@ -17,14 +17,23 @@ impl Operations {
     pub(crate) async fn change_group(&self, command: Command) -> Outcome<GroupConfig> {
         let sizes = |bytes: u64| CreateSizes { cache: bytes, capacity: bytes };
         let spec = match command {
-            Command::GroupCreate { cache, capacity, create_bytes, wipe, ignore_device_kind } => {
-                let group = GroupConfig { cache, capacity };
+            Command::GroupCreate {
+                cache,
+                capacity,
+                kind: wanted,
+                create_bytes,
+                wipe,
+                ignore_device_kind,
+            } => {
+                let kind = wanted.unwrap_or_else(|| self.view.kind());
+                let group = GroupConfig { cache, capacity, kind: Some(kind) };
                 check_group(&group).map_err(usage)?;
-                self.check_devices(&group, ignore_device_kind).await?;
+                self.check_devices(kind, &group, ignore_device_kind).await?;
                 let spec = group_spec(&group);
-                let made = self.storage.create(&spec, create_bytes.map(sizes), wipe).await;
+                let made = (&spec, self.tuning.group_kind(kind));
+                let made = self.storage.create(made, create_bytes.map(sizes), wipe).await;
                 made.map_err(failed)?;
-                spec
+                return Ok(group);
             }
             Command::GroupExtend {
                 group: wanted,
@@ -33,10 +42,13 @@ impl Operations {
                 wipe,
                 ignore_device_kind,
             } => {
-                let cache = self.storage.find(&wanted).map_err(failed)?.spec.cache;
-                let capacity = vec![device.clone()];
-                let group = GroupConfig { cache, capacity };
-                self.check_devices(&group, ignore_device_kind).await?;
+                // Whoever holds on to the slot keeps its devices open.
+                let (cache, kind) = {
+                    let slot = self.storage.find(&wanted).map_err(failed)?;
+                    (slot.spec.cache.clone(), self.kind_of(&slot))
+                };
+                let group = GroupConfig { cache, capacity: vec![device.clone()], kind: None };
+                self.check_devices(kind, &group, ignore_device_kind).await?;
                 let extended = self.storage.extend(&wanted, &device, create_bytes, wipe).await;
                 extended.map_err(failed)?
             }
@@ -58,15 +70,31 @@ impl Operations {
             Command::GroupRemove { group } => self.storage.remove(&group).await.map_err(failed)?,
             _ => return Err(failed("not a command about disk groups")),
         };
-        Ok(GroupConfig { cache: spec.cache, capacity: spec.capacity })
+        Ok(GroupConfig { cache: spec.cache, capacity: spec.capacity, kind: None })
     }
 
-    async fn check_devices(&self, group: &GroupConfig, is_ignored: bool) -> Outcome<()> {
+    /// What an open group is; of one that is closed what new ones are.
+    fn kind_of(&self, slot: &GroupSlot) -> ClusterKind {
+        match &slot.state {
+            SlotState::Open(serving) if serving.group.status().kind == GroupKind::AllFlash => {
+                ClusterKind::AllFlash
+            }
+            SlotState::Open(_) => ClusterKind::Hybrid,
+            SlotState::Closed(_) => self.view.kind(),
+        }
+    }
+
+    async fn check_devices(
+        &self,
+        kind: ClusterKind,
+        group: &GroupConfig,
+        is_ignored: bool,
+    ) -> Outcome<()> {
         if is_ignored {
             return Ok(());
         }
         self.hardware.wait_for(group.devices(), NEED_MAX).await;
-        check_devices(self.kind, group, |path| self.hardware.of(path)).map_err(failed)
+        check_devices(kind, group, |path| self.hardware.of(path)).map_err(failed)
     }
 
     /// Refuses where a volume would stop with a group: the only copy of a part that is whole and

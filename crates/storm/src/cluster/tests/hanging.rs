@@ -117,7 +117,7 @@ fn a_group_that_hangs_while_it_closes_or_opens_holds_up_itself_alone() {
         let (_load, longest) = cluster.load();
         let (_, free) = groups(&cluster);
         let [hangs, other] = free[..] else { panic!("three groups") };
-        let GroupConfig { cache, capacity } = cluster.group(hangs);
+        let GroupConfig { cache, capacity, .. } = cluster.group(hangs);
         let devices: Vec<_> = std::iter::once(cache).chain(capacity).collect();
         cluster.calls_hang(&devices, &calls);
         let _order = cluster.order(close_and_open(&cluster, hangs));

@@ -16,7 +16,7 @@ fn asked(cluster: &Cluster, command: Command) -> Result<MaintenanceReport, Strin
     Ok(serde_json::from_value(report).expect("a report"))
 }
 
-fn enter(
+pub(super) fn enter(
     cluster: &Cluster,
     index: usize,
     mode: MaintenanceMode,
@@ -24,7 +24,7 @@ fn enter(
     asked(cluster, Command::MaintenanceEnter { host: name(index), mode })
 }
 
-fn exit(cluster: &Cluster, index: usize) -> Result<MaintenanceReport, String> {
+pub(super) fn exit(cluster: &Cluster, index: usize) -> Result<MaintenanceReport, String> {
     asked(cluster, Command::MaintenanceExit { host: name(index) })
 }
 
@@ -34,7 +34,7 @@ fn now(cluster: &Cluster, index: usize) -> MaintenanceReport {
     asked(cluster, check).expect("it answers")
 }
 
-fn is_ready(cluster: &Cluster, index: usize) -> bool {
+pub(super) fn is_ready(cluster: &Cluster, index: usize) -> bool {
     now(cluster, index).ready
 }
 
