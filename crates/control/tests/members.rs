@@ -169,5 +169,20 @@ fn members_grow_move_restart_and_go_on_alone() {
     hosts.wait_for_voters(3, &[1, 3, 4]);
     let kept = hosts.with(3, async |directory| get(&directory, "/kept").await);
     assert_eq!(kept.as_deref(), Some(b"2".as_slice()));
-    drop((one, others));
+
+    // One loses what it had. It does not come back as if it had it, and gets it anew.
+    let mut others = others.into_iter();
+    let three = others.next();
+    drop(others);
+    let lost = hosts.file(4).member().expect("a member");
+    let folder = hosts.fresh(4).data.join(format!("etcd-{lost:x}"));
+    std::fs::remove_dir_all(folder).expect("removed");
+    let four = hosts.start(4);
+    let begun = Instant::now();
+    while hosts.file(4).member() == Some(lost) {
+        assert!(begun.elapsed() < PATIENCE, "host4 takes itself for the member that it was");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    hosts.wait_for_voters(1, &[1, 3, 4]);
+    drop((one, three, four));
 }

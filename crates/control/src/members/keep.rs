@@ -79,7 +79,7 @@ struct Keep {
     own: Option<(u64, Keeper<EtcdProcess>)>,
     /// Members that do not answer, and since when.
     silent: BTreeMap<u64, Instant>,
-    /// Whether the last look changed who the members are, or tried to.
+    /// Whether the last look changed who the members are.
     is_changing: bool,
     /// Holds this host's sign of life.
     lease: Option<i64>,
@@ -166,13 +166,15 @@ impl Keep {
             self.own = wanted.map(|id| (id, Keeper::idle("the directory's member on this host")));
         }
         let Some((id, keeper)) = &mut self.own else { return };
+        let is_learner = |all: &[Listed]| all.iter().any(|it| it.id == *id && it.is_learner);
         let start = match listed {
-            Some(all) if !self.data.has(*id) => {
+            _ if self.data.has(*id) => EtcdStart::Again,
+            Some(all) if is_learner(all) => {
                 EtcdStart::Join(initial_cluster(all, *id, &self.file.host))
             }
-            // Without its data a member that voted must not come back as if it had them.
-            None if !self.data.has(*id) => return,
-            _ => EtcdStart::Again,
+            // Without its data a member that voted must not come back as if it had them: it stays
+            // silent until its place goes to another one.
+            _ => return,
         };
         keeper.look(Instant::now(), || Ok(self.data.start(*id, start)?));
     }
@@ -223,8 +225,8 @@ impl Keep {
         self.lease = tokio::time::timeout(CHANGE_MAX, given).await.ok().flatten();
     }
 
-    /// Changes who the members are, one step, if the one on this host leads. Returns whether there
-    /// was anything to change.
+    /// Changes who the members are, one step, if the one on this host leads. Returns whether it
+    /// did.
     async fn plan(&mut self, listed: &[Listed]) -> bool {
         let Some((id, _)) = self.own else { return false };
         if ask(&self.file.client_url()).await.is_none_or(|said| said.leader != id) {
@@ -246,15 +248,14 @@ impl Keep {
         let drawn = picture::draw(&self.client, listed, id, silent, self.file.move_after());
         let Ok(Some(drawn)) = tokio::time::timeout(CHANGE_MAX, drawn).await else { return false };
         let Some(step) = next_step(&drawn.picture) else { return false };
-        self.carry_out(step, &drawn.urls).await;
-        true
+        self.carry_out(step, &drawn.urls).await
     }
 
-    async fn carry_out(&self, step: DirectoryStep, urls: &BTreeMap<String, String>) {
+    async fn carry_out(&self, step: DirectoryStep, urls: &BTreeMap<String, String>) -> bool {
         let mut cluster = self.client.cluster_client();
         let (what, done) = match step {
             DirectoryStep::Add(host) => {
-                let Some(url) = urls.get(&host) else { return };
+                let Some(url) = urls.get(&host) else { return false };
                 let options = MemberAddOptions::new().with_is_learner();
                 let done = cluster.member_add(vec![url.clone()], Some(options));
                 let done = tokio::time::timeout(CHANGE_MAX, done).await;
@@ -269,11 +270,16 @@ impl Keep {
                 (format!("{} is taken out", hex(id)), done.map(|done| done.map(drop)))
             }
         };
-        match done {
-            Ok(Ok(())) => info!(what, "the members of the directory change"),
-            Ok(Err(error)) => warn!(what, why = error.to_string(), "not yet"),
-            Err(_) => warn!(what, why = "no answer", "not yet"),
-        }
+        let why = match done {
+            Ok(Ok(())) => {
+                info!(what, "the members of the directory change");
+                return true;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer".to_owned(),
+        };
+        warn!(what, why, "not yet");
+        false
     }
 
     /// The other members are gone for good, an operator says: this host's goes on without them, or,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Draws the picture that a plan is made from: hosts and fault domains as the directory has them,
-//! hosts that gave a sign of life, members and how each is.
+//! hosts that gave a sign of life and stay, members and how each is.
 
 use super::look::Listed;
 use super::plan::{Host, Member, Picture};
-use directory::{DomainsRecord, ShardRecord, domains_key};
+use base::ShardId;
+use directory::{DomainsRecord, MaintenanceRecord, ShardRecord, domains_key, maintenance_key};
 use etcd_client::{Client, GetOptions};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,9 +51,17 @@ pub async fn draw(
         Some((_, value)) => DomainsRecord::decode(value).ok()?,
         None => DomainsRecord::default(),
     };
+    let stopping = read(client, &maintenance_key()).await?;
+    let stopping = match stopping.first() {
+        Some((_, value)) => MaintenanceRecord::decode(value).ok()?,
+        None => MaintenanceRecord::default(),
+    };
     let shards = read(client, directory::HOST_PREFIX).await?;
     let shards = shards.iter().map(|(_, value)| ShardRecord::decode(value).ok());
-    let hosts = hosts(shards.collect::<Option<Vec<_>>>()?, &domains, &urls);
+    let shards = shards.collect::<Option<Vec<_>>>()?;
+    // A host that is about to be stopped gets nothing new.
+    let is_ready = |name: &String, shard| urls.contains_key(name) && stopping.mode(shard).is_none();
+    let hosts = hosts(shards, &domains, is_ready);
     if hosts.is_empty() {
         return None; // no cluster, or one that was lost
     }
@@ -80,12 +89,12 @@ fn is_url(text: &str) -> bool {
 fn hosts(
     shards: Vec<ShardRecord>,
     domains: &DomainsRecord,
-    urls: &BTreeMap<String, String>,
+    is_ready: impl Fn(&String, ShardId) -> bool,
 ) -> Vec<Host> {
     let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
     for shard in shards {
         let name = shard.machine.unwrap_or(shard.name);
-        let (domains, is_ready) = (domains.path(shard.id), urls.contains_key(&name));
+        let (domains, is_ready) = (domains.path(shard.id), is_ready(&name, shard.id));
         let host = Host { name: name.clone(), rank: shard.id.0, domains, is_ready };
         let known = hosts.entry(name).or_insert_with(|| host.clone());
         if host.rank < known.rank {

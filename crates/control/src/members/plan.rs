@@ -90,8 +90,10 @@ pub fn next_step(picture: &Picture) -> Option<DirectoryStep> {
         return picture.surplus().map(DirectoryStep::Remove);
     }
     let has_spare = picture.candidates().next().is_some();
-    let lost = voters.iter().find(|voter| picture.is_lost(voter));
-    if let Some(lost) = lost.filter(|lost| has_spare && picture.survives_without(lost)) {
+    // One whose host is well lost what it had: that host begins anew.
+    let may_move = |lost: &Member| has_spare || picture.host_of(lost).is_some_and(|it| it.is_ready);
+    let lost = voters.iter().find(|voter| picture.is_lost(voter) && may_move(voter));
+    if let Some(lost) = lost.filter(|lost| picture.survives_without(lost)) {
         return Some(DirectoryStep::Remove(lost.id));
     }
     // An even number survives no more than one less does, and needs one more to answer.

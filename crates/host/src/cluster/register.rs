@@ -80,12 +80,48 @@ pub async fn register(
     new: Option<ClusterKind>,
 ) -> Result<(u64, u32), RegisterError> {
     let directory = Directory::connect(env, directory);
+    let mut in_doubt = false;
     for _ in 0..ATTEMPTS_MAX {
-        if let Some(registered) = attempt(env, &directory, members, new).await? {
-            return Ok(registered);
+        let done = match in_doubt {
+            true => registered(&directory, members).await,
+            false => Ok(None),
+        };
+        let done = match done {
+            Ok(None) => attempt(env, &directory, members, new).await,
+            done => done,
+        };
+        match done {
+            Ok(Some(registered)) => return Ok(registered),
+            Ok(None) => {}
+            // An election, or a member that is gone: it may have been done. One that lands late
+            // finds what the next attempt has written.
+            Err(RegisterError::Directory(DirectoryError::Unknown)) => in_doubt = true,
+            Err(error) if in_doubt && error.is_silence() => {}
+            Err(error) => return Err(error),
         }
     }
-    Err(RegisterError::Contended)
+    Err(if in_doubt { DirectoryError::Unknown.into() } else { RegisterError::Contended })
+}
+
+/// The cluster's id and the first number of `members` where they are registered.
+async fn registered(
+    directory: &Directory,
+    members: &[NewMember],
+) -> Result<Option<(u64, u32)>, RegisterError> {
+    let key = directory::cluster_key();
+    let Some(entry) = directory.get(&key).await? else { return Ok(None) };
+    let cluster = ClusterRecord::decode(&entry.value);
+    let cluster = cluster.map_err(|_| RegisterError::Malformed(key))?.id;
+    let entries = directory.list(directory::HOST_PREFIX).await?.entries;
+    let shards = entries.iter().filter_map(|(_, entry)| ShardRecord::decode(&entry.value).ok());
+    let is_member = |shard: &ShardRecord| {
+        members
+            .iter()
+            .any(|new| (&new.name, &new.peer_address) == (&shard.name, &shard.peer_address))
+    };
+    let ids: Vec<u32> = shards.filter(is_member).map(|shard| shard.id.0).collect();
+    let first = ids.iter().min().filter(|_| ids.len() == members.len());
+    Ok(first.map(|first| (cluster, *first)))
 }
 
 /// Writes the record of a new cluster `id` into an empty directory, or finds it there. Hosts never
@@ -188,8 +224,8 @@ fn name_taken<'a>(new: &'a NewMember, shard: &ShardRecord) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::{address, with_directory};
-    use directory::RemovedShardRecord;
+    use crate::simulated::{address, with_directory, with_faults};
+    use directory::{RemovedShardRecord, ServerFaults};
 
     fn member(name: &str, machine: Option<&str>) -> NewMember {
         let peer_address = "tcp:10.0.0.1:7070".to_owned();
@@ -215,6 +251,32 @@ mod tests {
             let key = directory::host_key(ShardId(4));
             assert_eq!(directory.get(&key).await.expect("it answers"), None, "all or none");
             assert_eq!(enter(&[("a.3", Some("a"))], None).await, Ok(4), "one more of a host");
+        });
+    }
+
+    /// The answer to the transaction is lost as often as not.
+    #[test]
+    fn a_host_whose_answer_was_lost_enters_once() {
+        let faults = ServerFaults { drop_after_ppm: 300_000, ..ServerFaults::default() };
+        with_faults(3, faults, |env, directory| async move {
+            let mut new = Some(ClusterKind::AllFlash);
+            for number in 1..=20 {
+                let members = [member(&format!("host{number}"), None)];
+                let entered = loop {
+                    match register(&env, address(), &members, new).await {
+                        Err(error) if error.is_silence() => {}
+                        done => break done.expect("it enters").1,
+                    }
+                };
+                assert_eq!(entered, number);
+                new = None;
+            }
+            let listed = loop {
+                if let Ok(listed) = directory.list(directory::HOST_PREFIX).await {
+                    break listed.entries.len();
+                }
+            };
+            assert_eq!(listed, 20);
         });
     }
 

@@ -161,6 +161,20 @@ fn without_another_host_a_lost_member_keeps_its_place() {
 }
 
 #[test]
+fn a_member_that_lost_what_it_had_begins_anew_on_its_host() {
+    let mut world = World::new(&[0; 3]);
+    world.settle();
+    let mut picture = world.picture();
+    let member = picture.members.iter_mut().find(|it| it.host.as_deref() == Some("host2"));
+    let member = member.expect("a member");
+    (member.silent, member.is_leader) = (Some(PATIENCE), false);
+    let id = member.id;
+    assert_eq!(next_step(&picture), Some(DirectoryStep::Remove(id)));
+    picture.members.retain(|it| it.id != id);
+    assert_eq!(next_step(&picture), Some(DirectoryStep::Add("host2".to_owned())));
+}
+
+#[test]
 fn members_spread_over_fault_domains_also_when_these_are_made_later() {
     let mut world = World::new(&[0; 6]);
     world.settle();
