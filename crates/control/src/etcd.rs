@@ -13,7 +13,7 @@ mod watch;
 use crate::client::{connect, follow_to};
 use crate::error::ControlError;
 use crate::member_file::MemberFile;
-use crate::thread::{DirectoryThread, Started, Stop};
+use crate::thread::{DirectoryThread, Started, Stop, runtime};
 use etcd_client::Client;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt;
@@ -58,10 +58,7 @@ pub fn start_etcd_gateway(
 ) -> Result<DirectoryThread, ControlError> {
     let (endpoints, socket) = (endpoints.into(), socket.to_owned());
     DirectoryThread::start("etcd gateway", move |started| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|source| ControlError::Thread { source })?;
+        let runtime = runtime()?;
         runtime.block_on(run(&endpoints, &socket, &started))
     })
 }

@@ -5,11 +5,18 @@ use crate::error::ControlError;
 use std::io;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use tokio::runtime::Runtime;
 
 /// Asks a thread to end.
 pub type Stop = Box<dyn Fn() + Send>;
 /// How a started thread reports, once: with the way to stop it, or with why it did not start.
 pub type Started = mpsc::SyncSender<Result<Stop, ControlError>>;
+
+/// A runtime for what one thread does: all of etcd's client.
+pub fn runtime() -> Result<Runtime, ControlError> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|source| ControlError::Thread { source })
+}
 
 /// A directory that serves until it is stopped or dropped.
 pub struct DirectoryThread {

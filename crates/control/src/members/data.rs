@@ -7,6 +7,7 @@ use crate::client::connect;
 use crate::error::ControlError;
 use crate::member_file::MemberFile;
 use crate::supervise::{EtcdProcess, EtcdSettings, EtcdStart};
+use crate::thread::runtime;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -130,10 +131,7 @@ pub fn begin_directory(file: &MemberFile) -> Result<(MemberFile, EtcdProcess), C
     if fs::read_dir(&file.data).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(ControlError::DirectoryExists { path: file.data.clone() });
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| ControlError::Thread { source })?;
+    let runtime = runtime()?;
     let (id, process) = runtime.block_on(MemberData::of(file).begin())?;
     let file = file.clone().with_member(Some(id)).with_endpoints(vec![file.client_url()]);
     Ok((file, process))

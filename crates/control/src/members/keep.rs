@@ -11,7 +11,7 @@ use crate::error::ControlError;
 use crate::keeper::Keeper;
 use crate::member_file::MemberFile;
 use crate::supervise::{EtcdProcess, EtcdStart};
-use crate::thread::{DirectoryThread, Started, Stop};
+use crate::thread::{DirectoryThread, Started, Stop, runtime};
 use etcd_client::{Client, MemberAddOptions, PutOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -39,10 +39,7 @@ const CHANGE_MAX: Duration = Duration::from_secs(3);
 pub fn keep_member(path: &Path) -> Result<DirectoryThread, ControlError> {
     let path = path.to_owned();
     DirectoryThread::start("directory member", move |started| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|source| ControlError::Thread { source })?;
+        let runtime = runtime()?;
         runtime.block_on(run(path, &started))
     })
 }

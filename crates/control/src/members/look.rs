@@ -3,6 +3,7 @@
 
 use crate::client::connect;
 use crate::error::ControlError;
+use crate::thread::runtime;
 use etcd_client::Client;
 use serde::Serialize;
 use std::time::Duration;
@@ -114,10 +115,7 @@ pub async fn ask_all(listed: &[Listed]) -> Vec<Option<Said>> {
 /// # Errors
 /// [`ControlError::Silent`]: no member answers. [`ControlError::Endpoints`].
 pub fn members(endpoints: &[String]) -> Result<Vec<MemberReport>, ControlError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| ControlError::Thread { source })?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let client = connect(endpoints, false).await?;
         let silent = || ControlError::Silent { endpoints: endpoints.join(", ") };
