@@ -12,14 +12,13 @@
 
 use crate::Fail;
 use anyhow::{Context, Result};
-use control::{Endpoints, MemberFile};
+use control::{DirectoryThread, Endpoints, MemberFile};
+use env::Address;
 use host::HostConfig;
 use operator::GroupConfig;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The configuration file of a host, if no other is named.
@@ -95,6 +94,19 @@ pub fn endpoints(path: &Path, config: &HostConfig) -> Result<Option<Endpoints>> 
     let known = MemberFile::read(&file)?.state.endpoints;
     let urls = if known.is_empty() { urls } else { known };
     Ok(Some(Endpoints { urls, file: Some(file) }))
+}
+
+/// The door to the directory for a command: of etcd where there are `endpoints`, for which the
+/// gateway is this process's own and ends when it is dropped; else at `own`.
+pub fn reach(
+    endpoints: Option<Endpoints>,
+    own: Address,
+) -> Result<(Option<DirectoryThread>, Address)> {
+    let Some(endpoints) = endpoints else { return Ok((None, own)) };
+    let name = format!("gabion-directory-{}.sock", std::process::id());
+    let socket = std::env::temp_dir().join(name);
+    let gateway = control::start_etcd_gateway(endpoints, &socket)?;
+    Ok((Some(gateway), Address::Unix(socket.display().to_string())))
 }
 
 /// Reads the configuration of a host, of one shard or of several.
@@ -191,21 +203,13 @@ pub fn write_config(path: &Path, config: &HostConfig) -> Result<()> {
 }
 
 fn write_toml<T: Serialize>(path: &Path, content: &T) -> Result<()> {
-    let text = toml::to_string_pretty(content)?;
-    // Either the whole new file is there in the end, or the old one.
-    let fresh = path.with_extension("toml.new");
-    let write = || {
-        let mut file = fs::File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    write().with_context(|| format!("cannot write '{}'", path.display()))
+    control::write_toml(path, content).with_context(|| format!("cannot write '{}'", path.display()))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_bad_configuration_is_refused_in_one_line() {

@@ -8,6 +8,7 @@ pub use members::alarms;
 
 use crate::Fail;
 use crate::args::{Cli, DirectoryCommand};
+use crate::config::reach;
 use crate::output::say;
 use crate::target::{TargetHost, no_host};
 use crate::{client, output};
@@ -17,7 +18,7 @@ use env::{Address, Env, Fifo};
 use host::{ClusterKind, RestoreError};
 use operator::{BackupReport, Command, RestoreReport};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longest wait for a host to put a backup back: thousands of records, in many transactions.
@@ -40,21 +41,13 @@ fn open(cli: &Cli) -> Result<Door> {
         }
         TargetHost::Host(files) => {
             let (config, endpoints) = (files.first(), files.shards[0].endpoints()?);
-            let socket = config.directory.trim_start_matches("unix:").into();
+            let socket = PathBuf::from(config.directory.trim_start_matches("unix:"));
             (config.cluster, config.kind, endpoints, socket)
         }
     };
-    let (gateway, socket) = match endpoints {
-        None => (None, socket),
-        Some(endpoints) => {
-            let name = format!("gabion-directory-{}.sock", std::process::id());
-            let socket = std::env::temp_dir().join(name);
-            (Some(control::start_etcd_gateway(endpoints, &socket)?), socket)
-        }
-    };
+    let (gateway, address) = reach(endpoints, Address::Unix(socket.display().to_string()))?;
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
-    let address = Address::Unix(socket.display().to_string());
     Ok(Door { env, address, cluster, kind, _gateway: gateway })
 }
 

@@ -8,6 +8,7 @@ use crate::Fail;
 use crate::args::{Cli, CreateArgs, HostArgs, JoinArgs, Output};
 use crate::config::{CONFIG_DEFAULT, HostFiles, ShardFile, write_host};
 use crate::devices::{check_devices, format_groups};
+use crate::member::Keeping;
 use crate::output::say;
 use anyhow::{Context, Result};
 use control::MemberFile;
@@ -56,14 +57,6 @@ pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
     })?;
     let urls = members.into_iter().map(|it| it.url).filter(|url| !url.is_empty());
     enrol(cli, host, &path, None, Keeping::Own(file.with_endpoints(urls.collect())))
-}
-
-/// Who keeps the directory.
-enum Keeping {
-    /// The hosts; this one's part.
-    Own(MemberFile),
-    /// An etcd at these URLs, which is run by hand.
-    Given(Vec<String>),
 }
 
 /// Where the configuration of this machine goes, which must not be a host yet.
@@ -121,10 +114,7 @@ fn enrol(
     let sizes = host.new.create_files.map(|size| CreateSizes { cache: size, capacity: size });
     let tuning = Tuning { read_cache_percent: host.read_cache_percent, ..Tuning::default() };
     let socket = host.run_dir.join("join.sock");
-    let etcd = match &keeping {
-        Keeping::Own(file) => file.state.endpoints.clone(),
-        Keeping::Given(urls) => urls.clone(),
-    };
+    let etcd = keeping.urls().to_vec();
     let gateway = control::start_etcd_gateway(etcd.clone(), &socket)?;
     let directory = Address::Unix(socket.display().to_string());
     let kind = kind(&env, &directory, new)?;

@@ -10,7 +10,7 @@
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
 use crate::client;
-use crate::config::{endpoints, write_config};
+use crate::config::{endpoints, reach, write_config};
 use crate::devices::{check_devices, unusable};
 use crate::output::say;
 use crate::reshape::{Place, absolute, is_same, places};
@@ -18,7 +18,7 @@ use crate::target::TargetHost;
 use anyhow::{Context, Result};
 use base::{GroupId, ShardId};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
-use env::{Address, Env, Fifo};
+use env::{Env, Fifo};
 use host::{HostConfig, parse_address};
 use operator::{Command, GroupConfig};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
         }
     }
     if !args.ignore_device_kind {
-        let kind = config.groups[at].kind.unwrap_or(config.kind);
+        let kind = config.kind_of(&config.groups[at]);
         check_devices(kind, &config.groups[at], &config.tuning.magnetic)?;
     }
     if args.whole_group || args.lose_data {
@@ -197,14 +197,8 @@ fn find(target: &TargetHost, device: &str) -> Result<(Place, usize)> {
 /// Refuses if a volume would be lost with this host's disks.
 fn refuse_loss(env: &Env, path: &Path, config: &HostConfig) -> Result<()> {
     // With etcd, the gateway to it runs in the host's own process. So one is started here.
-    let (gateway, address) = match endpoints(path, config)? {
-        None => (None, parse_address(&config.directory)?),
-        Some(endpoints) => {
-            let socket = std::env::temp_dir().join(format!("gabion-{}.sock", std::process::id()));
-            let gateway = control::start_etcd_gateway(endpoints, &socket)?;
-            (Some(gateway), Address::Unix(socket.display().to_string()))
-        }
-    };
+    let own = parse_address(&config.directory)?;
+    let (gateway, address) = reach(endpoints(path, config)?, own)?;
     let (inner, shard) = (env.clone(), ShardId(config.id));
     let alone = env.run(async move { host::only_copies(&inner, address, shard).await });
     drop(gateway);

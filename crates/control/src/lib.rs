@@ -25,7 +25,7 @@ pub use embedded::start_embedded;
 pub use error::{ControlError, DatabaseError};
 pub use etcd::{Endpoints, start_etcd_gateway};
 pub use keeper::{Home, Keeper};
-pub use member_file::{MemberFile, MemberState, PORT_DEFAULT};
+pub use member_file::{MemberFile, MemberState, PORT_DEFAULT, write_toml};
 pub use members::{
     MemberReport, MemberRole, alarms, begin_directory, go_on_alone, has_any, keep_member, members,
 };

@@ -173,21 +173,25 @@ fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ControlError
     toml::from_str(text).map_err(|error| wrap(invalid(error.message())))
 }
 
-/// Writes a file: the old one or the new one is there afterwards, whole.
 fn write<T: Serialize>(path: &Path, content: &T) -> Result<(), ControlError> {
-    let wrap = |source| ControlError::MemberFile { path: path.to_owned(), source };
-    let text = toml::to_string_pretty(content).map_err(|error| wrap(io::Error::other(error)))?;
+    write_toml(path, content)
+        .map_err(|source| ControlError::MemberFile { path: path.to_owned(), source })
+}
+
+/// Writes a TOML file: the old one or the new one is there afterwards, whole.
+///
+/// # Errors
+/// Those of the file system; what cannot be said in TOML.
+pub fn write_toml<T: Serialize>(path: &Path, content: &T) -> io::Result<()> {
+    let text = toml::to_string_pretty(content).map_err(io::Error::other)?;
     let fresh = path.with_extension("toml.new");
-    let write = || {
-        let mut file = fs::File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)?;
-        // The name too must outlive a loss of power.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    };
-    write().map_err(wrap)
+    let mut file = fs::File::create(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    // The name too must outlive a loss of power.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn invalid(message: &str) -> io::Error {

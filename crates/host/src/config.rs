@@ -157,14 +157,20 @@ impl HostConfig {
 
     /// What a disk group of this host is.
     #[must_use]
+    pub fn kind_of(&self, group: &GroupConfig) -> ClusterKind {
+        group.kind.unwrap_or(self.kind)
+    }
+
+    /// The same, with its sizes.
+    #[must_use]
     pub fn group_kind(&self, group: &GroupConfig) -> GroupKind {
-        self.tuning.group_kind(group.kind.unwrap_or(self.kind))
+        self.tuning.group_kind(self.kind_of(group))
     }
 
     /// Whether it has a hybrid disk group, or would have if it had any.
     #[must_use]
     pub fn has_hybrid(&self) -> bool {
-        let mut kinds = self.groups.iter().map(|group| group.kind.unwrap_or(self.kind));
+        let mut kinds = self.groups.iter().map(|group| self.kind_of(group));
         match self.groups.is_empty() {
             true => self.kind == ClusterKind::Hybrid,
             false => kinds.any(|kind| kind == ClusterKind::Hybrid),

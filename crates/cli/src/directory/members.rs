@@ -4,6 +4,7 @@
 use crate::Fail;
 use crate::args::Cli;
 use crate::ask::{self, Deed};
+use crate::member::Keeping;
 use crate::output::{self, say};
 use crate::target::TargetHost;
 use anyhow::Result;
@@ -11,13 +12,6 @@ use base::format_size;
 use control::{MemberFile, MemberReport, MemberRole};
 
 /// How the host that was asked finds the directory.
-enum Keeping {
-    /// The hosts keep it: the file of this host's part.
-    Own(MemberFile),
-    /// An etcd that is run by hand, or by a cluster on one machine.
-    Given(Vec<String>),
-}
-
 fn keeping(target: &TargetHost) -> Result<Keeping> {
     match target {
         TargetHost::Local(_, cluster) => Ok(Keeping::Given(cluster.etcd())),
@@ -30,15 +24,12 @@ fn keeping(target: &TargetHost) -> Result<Keeping> {
 
 /// `gabion directory members`.
 pub fn show(cli: &Cli) -> Result<()> {
-    let urls = match keeping(&TargetHost::find(cli)?)? {
-        Keeping::Own(file) => file.state.endpoints,
-        Keeping::Given(urls) => urls,
-    };
-    if urls.is_empty() {
+    let keeping = keeping(&TargetHost::find(cli)?)?;
+    if keeping.urls().is_empty() {
         let why = "the directory of this cluster is in one process with it: it has no members";
         return Err(Fail::failed(why).into());
     }
-    let members = control::members(&urls)?;
+    let members = control::members(keeping.urls())?;
     output::print(cli.output, &members, |members| {
         let rows = members.iter().map(row).collect();
         output::table(&["host", "role", "state", "size", "etcd", "address"], rows);

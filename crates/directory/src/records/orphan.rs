@@ -35,6 +35,14 @@ pub enum Missing {
     History,
 }
 
+impl Missing {
+    /// Whether no record names the component, rather than one that is not believed.
+    #[must_use]
+    pub fn is_unnamed(self) -> bool {
+        matches!(self, Self::Object | Self::Component)
+    }
+}
+
 /// What a component knows of its volume and object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
@@ -162,7 +170,7 @@ impl OrphanRecord {
     /// record names it. It goes by itself.
     #[must_use]
     pub fn is_leftover(&self) -> bool {
-        self.is_empty() && matches!(self.missing, Missing::Object | Missing::Component)
+        self.is_empty() && self.missing.is_unnamed()
     }
 }
 

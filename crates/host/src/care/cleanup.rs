@@ -169,7 +169,7 @@ impl Cleanup {
         let is_deleted = why == Missing::Object && is_named;
         // One that a record names is no rest of a creation, also where that record is not believed:
         // it is kept like any other.
-        let is_unnamed = matches!(why, Missing::Object | Missing::Component);
+        let is_unnamed = why.is_unnamed();
         let is_pending = is_unnamed && !was_used && self.env.now().since(since) < CREATION_PENDING;
         if !is_deleted && is_pending {
             return false;
