@@ -131,10 +131,20 @@ impl SeedRun {
         self.pass(0, 5000)
     }
 
+    /// Waits until all copies are whole. Meanwhile no device is silent for longer than a component
+    /// is waited for: where some are again and again, one copy leaves before another is back.
+    pub(crate) fn whole_before_damage(&mut self) -> Result<(), Violation> {
+        self.cluster.world.set_freedom(self.plan.healed_freedom());
+        self.run_for(self.plan.late_for())?;
+        self.wait("whole before damage", Self::is_whole)?;
+        self.cluster.world.set_freedom(self.plan.freedom);
+        Ok(())
+    }
+
     /// Damages the content of one host's devices, while other hosts have it whole.
     pub(crate) fn damage(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
-        self.wait("whole before damage", Self::is_whole)?;
+        self.whole_before_damage()?;
         if !self.is_spare(host) {
             return Ok(());
         }
@@ -161,11 +171,10 @@ impl SeedRun {
         // that is whole chunks, and what rots here is in them: no good copy is left, by two faults.
         let production = GroupLimits::default().history_blocks;
         let is_long = self.plan.group.limits.history_blocks == production;
+        self.whole_before_damage()?;
         if !is_long {
             self.cluster.world.set_freedom(self.plan.healed_freedom());
-            self.run_for(self.plan.late_for())?;
         }
-        self.wait("whole before damage", Self::is_whole)?;
         if !self.is_spare(host) {
             return Ok(());
         }
@@ -202,7 +211,7 @@ impl SeedRun {
     pub(crate) fn lost_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         for _ in 0..1 + self.one_of(3) {
-            self.wait("whole before damage", Self::is_whole)?;
+            self.whole_before_damage()?;
             if !self.is_spare(host) {
                 return Ok(());
             }
@@ -231,7 +240,7 @@ impl SeedRun {
     pub(crate) fn loss_after_return(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = roles.replica;
         for _ in 0..1 + self.one_of(2) {
-            self.wait("whole before damage", Self::is_whole)?;
+            self.whole_before_damage()?;
             // With slow sources, destage goes on while copies are still to come, and between two
             // attempts to return.
             self.slow_others(host);

@@ -31,7 +31,7 @@ impl SeedRun {
     pub(crate) fn rotten_log(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.pass(0, 4000)?;
-        self.wait("whole before damage", Self::is_whole)?;
+        self.whole_before_damage()?;
         let mut planted = None;
         for _ in 0..LOOKS_MAX {
             if planted.is_some() || !self.is_spare(host) {
