@@ -44,6 +44,7 @@ mod readcache;
 mod rotten;
 mod scale;
 mod scenarios;
+mod settled;
 mod space;
 mod stored;
 mod stuck;

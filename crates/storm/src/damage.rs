@@ -134,11 +134,16 @@ impl SeedRun {
     /// Waits until all copies are whole. Meanwhile no device is silent for longer than a component
     /// is waited for: where some are again and again, one copy leaves before another is back.
     pub(crate) fn whole_before_damage(&mut self) -> Result<(), Violation> {
-        self.cluster.world.set_freedom(self.plan.healed_freedom());
-        self.run_for(self.plan.late_for())?;
-        self.wait("whole before damage", Self::is_whole)?;
+        self.whole_and_calm()?;
         self.cluster.world.set_freedom(self.plan.freedom);
         Ok(())
+    }
+
+    /// The same for a story in which devices stay calm.
+    fn whole_and_calm(&mut self) -> Result<(), Violation> {
+        self.cluster.world.set_freedom(self.plan.healed_freedom());
+        self.run_for(self.plan.late_for())?;
+        self.wait("whole before damage", Self::is_whole)
     }
 
     /// Damages the content of one host's devices, while other hosts have it whole.
@@ -171,10 +176,9 @@ impl SeedRun {
         // that is whole chunks, and what rots here is in them: no good copy is left, by two faults.
         let production = GroupLimits::default().history_blocks;
         let is_long = self.plan.group.limits.history_blocks == production;
-        self.whole_before_damage()?;
-        if !is_long {
-            self.cluster.world.set_freedom(self.plan.healed_freedom());
-        }
+        // Nor does a device fall silent for so long that its copies leave: until they are back
+        // nothing else is a good copy of what rots.
+        self.whole_and_calm()?;
         if !self.is_spare(host) {
             return Ok(());
         }

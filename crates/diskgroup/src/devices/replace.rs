@@ -12,7 +12,7 @@
 use crate::devices::readback::hold;
 use crate::devices::superblock::{
     OpenCapacity, format_capacity, init_cache, open_capacity, open_disk, open_new, read_superblock,
-    write_superblock,
+    write_again, write_superblock,
 };
 use crate::memory::{MemoryParts, StoreMemory};
 use crate::state::DiskGroup;
@@ -23,7 +23,9 @@ use crate::types::{
 };
 use base::{ComponentId, GroupId, Seat};
 use env::{Boxed, Disk, Durability, Env};
-use format::{CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, PAGE_SIZE};
+use format::{
+    CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, PAGE_SIZE, SUPERBLOCK_SLOTS,
+};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -56,6 +58,7 @@ fn next_id(kept: &[OpenCapacity]) -> Result<GroupId, GroupError> {
 async fn rename(env: &Env, device: &OpenCapacity, group: GroupId) -> Result<(), GroupError> {
     let mut superblock = device.superblock;
     superblock.group = group;
+    write_again(env, &device.path, &device.disk, SUPERBLOCK_SLOTS[device.slot]).await?;
     for slot in [1 - device.slot, device.slot] {
         superblock.sequence += 1;
         write_superblock(env, &device.path, &device.disk, slot, &superblock).await?;
@@ -84,11 +87,13 @@ pub(crate) async fn mark_partial(env: &Env, device: &Rows<'_>) -> Result<u64, Gr
             .map_err(|source| GroupError::corrupt(device.path, Structure::Row(place), source))?;
         let Some((mut row, newest)) = found.filter(|(row, _)| !row.is_deleted) else { continue };
         row.lost_at = Some(row.meta.seat);
+        let slots = [at, at + PAGE];
+        write_again(env, device.path, device.disk, slots[newest]).await?;
         for slot in [1 - newest, newest] {
             row.sequence += 1;
             let mut page = env.buf(PAGE_SIZE);
             row.encode(device.device, place, &mut page);
-            let (offset, page) = (at + slot as u64 * PAGE, page.freeze());
+            let (offset, page) = (slots[slot], page.freeze());
             let write = device.disk.write(offset, page.clone(), Durability::Durable);
             write.await.map_err(device_error(device.path))?;
             hold(env, device.path, device.disk, offset, &page).await?;
@@ -176,6 +181,7 @@ async fn put_new_capacity(
     let given_up = given_up & !(1 << at);
     superblock.kind =
         DeviceKind::Cache { layout, read_cache, capacity, count, given_up, has_direct };
+    write_again(env, &spec.cache, &cache, SUPERBLOCK_SLOTS[slot]).await?;
     for slot in [1 - slot, slot] {
         superblock.sequence += 1;
         write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;

@@ -257,6 +257,19 @@ pub(crate) async fn write_superblock(
     write.await.map_err(device_error(path))
 }
 
+/// Makes the page at `offset` durable before its other slot is written over: what was read there a
+/// failed write may have left, to go with the power (store rule 3).
+pub(crate) async fn write_again(
+    env: &Env,
+    path: &str,
+    disk: &Disk,
+    offset: u64,
+) -> Result<(), GroupError> {
+    let page = disk.read(offset, env.buf(PAGE_SIZE)).await.map_err(device_error(path))?;
+    let write = disk.write(offset, page.freeze(), Durability::Durable);
+    write.await.map_err(device_error(path))
+}
+
 /// Has both superblocks of a capacity device say that its journal is in halves from a record on, if
 /// they do not. A build that knows no halves must find none that it would open the device by.
 pub(crate) async fn mark_halved(
@@ -272,6 +285,7 @@ pub(crate) async fn mark_halved(
         layout.halves_from = from;
     }
     // The older one first: one of them is whole at any time.
+    write_again(env, path, disk, SUPERBLOCK_SLOTS[newest]).await?;
     for slot in [1 - newest, newest] {
         let read = disk.read(SUPERBLOCK_SLOTS[slot], env.buf(PAGE_SIZE));
         if Superblock::is_before_halves(&read.await.map_err(device_error(path))?) {

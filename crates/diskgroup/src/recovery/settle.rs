@@ -5,8 +5,8 @@
 //! with the power. No later flush vouches for them. So bytes that recovery reads are not
 //! necessarily durable: the last write to their place may have failed. Everything submitted before
 //! that write was durable, for nothing is submitted behind a failure (store rule 3). In doubt are
-//! only the log's last commit, the journal's last record, rows, and the pages of a checkpoint after
-//! which the closed half of the journal was not written again.
+//! only the newest superblock, the log's last commit, the journal's last record, rows, and the
+//! pages of a checkpoint after which the closed half of the journal was not written again.
 //!
 //! Recovery writes the bytes that it read there once more, at the same place, and flushes. If power
 //! fails meanwhile, nothing is lost: the older slot of a page and the end of the log are as before.

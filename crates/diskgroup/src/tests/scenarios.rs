@@ -5,7 +5,7 @@ use super::*;
 use crate::CreateSizes;
 use sim::DiskFault;
 
-const SIZES: CreateSizes = CreateSizes { cache: 2 << 20, capacity: 24 << 20 };
+pub(super) const SIZES: CreateSizes = CreateSizes { cache: 2 << 20, capacity: 24 << 20 };
 pub(super) const ONE: ComponentId = ComponentId(1);
 
 pub(super) struct Host {
