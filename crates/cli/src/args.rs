@@ -8,6 +8,8 @@ use clap_complete::Shell;
 use host::ClusterKind;
 use std::path::PathBuf;
 
+mod api;
+pub use self::api::ApiCommand;
 mod orphan;
 
 pub use orphan::{DirectoryCommand, OrphanCommand};
@@ -138,6 +140,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Look at what is being copied to copies that are behind or new
     #[command(subcommand, arg_required_else_help = true)]
     Resync(ResyncCommand),
+    /// The API, for programs
+    #[command(subcommand)]
+    Api(ApiCommand),
     /// Run this host's daemon in the foreground (what the systemd unit does)
     Daemon(DaemonArgs),
     /// Print a completion script for a shell

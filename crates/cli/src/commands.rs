@@ -3,18 +3,19 @@
 
 use crate::args::Cli;
 use crate::directory;
-use crate::gather::gather;
 use crate::hosts;
 use crate::labels::{LabelColumn, in_one_line};
 use crate::output;
 use crate::output::say;
 use crate::resync;
 use crate::scrub::time;
-use crate::target::TargetHost;
+use crate::target::{TargetHost, gather};
 use crate::upgrade;
 use anyhow::Result;
 use base::format_size;
 use operator::{Health, HostReport, HostState, StatusReport, VolumeReport};
+use serde::Serialize;
+use std::path::PathBuf;
 
 fn health(health: Health) -> &'static str {
     match health {
@@ -33,7 +34,22 @@ pub fn status(cli: &Cli) -> Result<()> {
         report.health = Health::Yellow;
     }
     report.alarms.extend(alarms);
-    output::print(cli.output, &report, show_status)
+    let said = StatusSaid { report: &report, api: ApiPlace { socket: target.api_socket() } };
+    output::print(cli.output, &said, |said| show_status(said.report))
+}
+
+/// A status, and where more can be asked.
+#[derive(Serialize)]
+struct StatusSaid<'a> {
+    #[serde(flatten)]
+    report: &'a StatusReport,
+    api: ApiPlace,
+}
+
+/// Where the API listens.
+#[derive(Serialize)]
+struct ApiPlace {
+    socket: PathBuf,
 }
 
 /// A status for people.

@@ -64,6 +64,20 @@ impl HostFiles {
     pub fn member_file(&self) -> Option<PathBuf> {
         self.shards[0].member_file()
     }
+
+    /// Names and control sockets of its shards.
+    pub fn control_sockets(&self) -> Vec<(String, PathBuf)> {
+        let control = |config: &HostConfig| config.control.trim_start_matches("unix:").into();
+        let shards = self.shards.iter().map(|shard| &shard.config);
+        shards.map(|config| (config.name.clone(), control(config))).collect()
+    }
+
+    /// Where its API listens: beside what its shards hang on, or beside the control socket.
+    pub fn api_socket(&self) -> PathBuf {
+        let control = self.first().control.trim_start_matches("unix:");
+        let beside = self.leash.as_deref().unwrap_or(Path::new(control));
+        beside.with_extension("api.sock")
+    }
 }
 
 impl ShardFile {

@@ -7,6 +7,7 @@ use crate::client;
 use crate::config::{CONFIG_DEFAULT, read_host};
 use crate::member::DirectoryMember;
 use crate::memory;
+use crate::serve::serve_api;
 use crate::shards;
 use anyhow::{Context, Result, bail};
 use devicemodel::{DeviceModel, SlowedDriver};
@@ -34,6 +35,8 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     if let Some(leash) = files.leash.clone() {
         return shards::run(&files, &leash, args);
     }
+    // Whoever holds the leash answers for all that hang on it.
+    let api = args.leash.is_none().then(|| serve_api(&files)).flatten();
     let shard = files.shards.swap_remove(0);
     // The daemon of a host with several shards does that for all of them.
     let member = match shard.config.machine {
@@ -51,7 +54,7 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     let gateway = endpoints.map(|all| control::start_etcd_gateway(all, &socket)).transpose()?;
     stop_on_signal(&config, member.clone());
     let end = run_host(&config, args.leash.as_deref());
-    drop(gateway);
+    drop((api, gateway));
     // Last: while the host stops it still needs the directory.
     member.end();
     match end? {

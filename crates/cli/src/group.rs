@@ -4,11 +4,10 @@
 use crate::Fail;
 use crate::args::{Cli, GroupCommand};
 use crate::client;
-use crate::gather::gather;
 use crate::latency;
 use crate::output::{self, say};
 use crate::reshape;
-use crate::target::TargetHost;
+use crate::target::{TargetHost, gather};
 use crate::wear;
 use anyhow::Result;
 use base::format_size;

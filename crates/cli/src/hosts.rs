@@ -3,13 +3,12 @@
 
 use crate::args::Cli;
 use crate::ask::{self, Deed};
-use crate::gather::gather;
 use crate::group::say_attention;
 use crate::maintenance;
 use crate::memory;
 use crate::output::{self, say};
 use crate::scrub::{self, time};
-use crate::target::{TargetHost, any_host};
+use crate::target::{TargetHost, any_host, gather};
 use crate::upgrade;
 use crate::{Fail, client};
 use anyhow::Result;

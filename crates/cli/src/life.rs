@@ -3,10 +3,9 @@
 
 use crate::args::Cli;
 use crate::ask::{self, Deed};
-use crate::gather::gather;
 use crate::output::{self, say};
 use crate::scrub::time;
-use crate::target::{TargetHost, any_host};
+use crate::target::{TargetHost, any_host, gather};
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;

@@ -39,7 +39,6 @@ mod disk;
 mod domain;
 mod door;
 mod explain;
-mod gather;
 mod group;
 mod hosts;
 mod labels;
@@ -61,6 +60,7 @@ mod replace;
 mod reshape;
 mod resync;
 mod scrub;
+mod serve;
 mod shards;
 mod target;
 mod upgrade;
@@ -231,6 +231,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Volume(command) => volume::volume(cli, command),
         GabionCommand::Policy(command) => policy::policy(cli, command),
         GabionCommand::Scrub(command) => scrub::scrub(cli, command),
+        GabionCommand::Api(command) => serve::api(*command),
         GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),
         GabionCommand::Completions { shell } => {
             // First into a buffer, because the generator panics where its output is closed.

@@ -3,10 +3,9 @@
 
 use crate::args::{Cli, Output, ResyncCommand};
 use crate::client;
-use crate::gather::gather;
 use crate::output::{self, say};
 use crate::scrub::time;
-use crate::target::{TargetHost, any_host};
+use crate::target::{TargetHost, any_host, gather};
 use anyhow::Result;
 use base::format_size;
 use operator::{ClusterReport, Command, ResyncReport, ResyncSum};

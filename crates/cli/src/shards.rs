@@ -6,6 +6,7 @@ use crate::args::DaemonArgs;
 use crate::config::{HostFiles, ShardFile};
 use crate::leash::Leashes;
 use crate::member::DirectoryMember;
+use crate::serve::serve_api;
 use anyhow::{Context, Result};
 use control::{Home, Keeper};
 use std::path::Path;
@@ -55,6 +56,7 @@ pub fn run(files: &HostFiles, leash: &Path, args: &DaemonArgs) -> Result<()> {
     let leashes = Leashes::listen(leash)?;
     // It ends last: while the shards stop they still need the directory.
     let _member = DirectoryMember::start(files.member_file())?;
+    let _api = serve_api(files);
     let start = |shard: &ShardFile| start(shard, leash, args);
     let keep = |shard| Ok((shard, Keeper::new(&name(shard), start(shard)?)));
     let mut kept: Vec<(&ShardFile, Keeper<ShardProcess>)> =

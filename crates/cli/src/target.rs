@@ -7,7 +7,7 @@ use crate::client;
 use crate::config::{CONFIG_DEFAULT, HostFiles, read_host};
 use crate::local::{ClusterFile, DATA_DEFAULT, Layout};
 use anyhow::Result;
-use host::HostConfig;
+use operator::StatusReport;
 use std::path::{Path, PathBuf};
 
 /// What a command talks to.
@@ -76,6 +76,14 @@ impl TargetHost {
         self.hosts().into_iter().map(|(_, socket)| socket).collect()
     }
 
+    /// Where the API listens.
+    pub fn api_socket(&self) -> PathBuf {
+        match self {
+            Self::Local(layout, _) => layout.api_socket(),
+            Self::Host(files) => files.api_socket(),
+        }
+    }
+
     /// Names and control sockets of all shards of hosts that could be asked, in the order of their
     /// numbers.
     pub fn hosts(&self) -> Vec<(String, PathBuf)> {
@@ -84,14 +92,14 @@ impl TargetHost {
                 let socket = |name: String| (name.clone(), layout.control_socket(&name));
                 cluster.host_names().into_iter().map(socket).collect()
             }
-            Self::Host(files) => {
-                let control =
-                    |config: &HostConfig| PathBuf::from(config.control.trim_start_matches("unix:"));
-                let shards = files.shards.iter().map(|shard| &shard.config);
-                shards.map(|config| (config.name.clone(), control(config))).collect()
-            }
+            Self::Host(files) => files.control_sockets(),
         }
     }
+}
+
+/// Statuses of all shards that can be asked here, merged into one picture.
+pub fn gather(target: &TargetHost) -> Result<StatusReport> {
+    api::gather(target.hosts()).ok_or_else(|| no_host(target))
 }
 
 /// What to say where none of them answers.

@@ -3,9 +3,8 @@
 
 use crate::args::{Cli, Output};
 use crate::commands::show_status;
-use crate::gather::gather;
 use crate::output::say;
-use crate::target::TargetHost;
+use crate::target::{TargetHost, gather};
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};

@@ -5,9 +5,10 @@ use directory::{
     Affinity, ClusterKind, Connections, Labels, MaintenanceMode, RepairDelay, Writers,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What an operator may ask a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Command {
     /// Everything the host knows.
@@ -384,7 +385,7 @@ pub enum Command {
 }
 
 /// A volume that is to be made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
     /// Its name.
@@ -440,7 +441,7 @@ impl NewVolume {
 }
 
 /// One disk group: device paths.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
     /// The cache device.
@@ -465,7 +466,7 @@ pub(crate) fn one() -> u8 {
 }
 
 /// Rules of a policy; what is none stays as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRules {
     /// Failures to tolerate.
@@ -498,7 +499,7 @@ pub struct PolicyRules {
 }
 
 /// How much of something is let through in a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RateLimit {
     /// All that there is.
@@ -519,7 +520,7 @@ impl RateLimit {
 }
 
 /// Whose fault a failure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
     /// The request itself is wrong; nothing could make it work.
@@ -529,7 +530,7 @@ pub enum ErrorKind {
 }
 
 /// Why a command failed: one line that says what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CommandFailure {
     /// Whose fault it is.
     pub kind: ErrorKind,
@@ -538,7 +539,7 @@ pub struct CommandFailure {
 }
 
 /// A host's answer to a [`Command`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CommandReply {
     /// Done; the value depends on the command.

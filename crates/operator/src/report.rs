@@ -27,10 +27,13 @@ pub use policy::{
 pub use resync::seconds_left;
 pub use resync::{ResyncReason, ResyncReport, ResyncSum};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 pub use writes::{StageReport, WritesReport};
 
 /// The state of a volume, a disk group or the cluster at a glance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     /// As redundant as its policy asks for.
@@ -43,7 +46,7 @@ pub enum Health {
 }
 
 /// Whether a host takes part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HostState {
     /// Its lease in the directory is held.
@@ -56,7 +59,7 @@ pub enum HostState {
 }
 
 /// One host of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostReport {
     /// Its name.
     pub name: String,
@@ -110,7 +113,7 @@ pub fn shards_of(shards: &[HostReport], name: &str) -> Vec<String> {
 }
 
 /// One component of a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ComponentReport {
     /// Which object of the volume it is of, from 0.
     #[serde(default)]
@@ -139,7 +142,7 @@ pub struct ComponentReport {
 }
 
 /// One copy that began to move, or that stays after all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MovedCopy {
     /// Which object of the volume it is of, from 0.
     pub object: u64,
@@ -148,7 +151,7 @@ pub struct MovedCopy {
 }
 
 /// What a move of a volume's copies came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MoveReport {
     /// The volume.
     pub volume: String,
@@ -161,7 +164,7 @@ pub struct MoveReport {
 }
 
 /// A volume that goes on from copies that are behind, or could.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StaleReport {
     /// The volume.
     pub volume: String,
@@ -174,7 +177,7 @@ pub struct StaleReport {
 }
 
 /// One part of a volume, and the copy that it goes on from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StalePart {
     /// Which part, from 1 on.
     pub part: u32,
@@ -187,7 +190,7 @@ pub struct StalePart {
 }
 
 /// Settings of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterReport {
     /// What new disk groups are.
     #[serde(default)]
@@ -212,7 +215,7 @@ pub struct ClusterReport {
 }
 
 /// What the release of a host knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostLevel {
     /// Its name.
     pub host: String,
@@ -221,7 +224,7 @@ pub struct HostLevel {
 }
 
 /// What raising the level of the cluster comes to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UpgradeReport {
     /// The level that it had.
     pub from: u32,
@@ -232,7 +235,7 @@ pub struct UpgradeReport {
 }
 
 /// One copy that is made again on another host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RepairedCopy {
     /// The volume.
     pub volume: String,
@@ -243,7 +246,7 @@ pub struct RepairedCopy {
 }
 
 /// A copy that is not made again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotRepaired {
     /// The volume.
     pub volume: String,
@@ -252,7 +255,7 @@ pub struct NotRepaired {
 }
 
 /// What a repair on demand came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RepairReport {
     /// Copies that are made again from now on.
     pub begun: Vec<RepairedCopy>,
@@ -261,7 +264,7 @@ pub struct RepairReport {
 }
 
 /// A host was taken out of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemovalReport {
     /// Its name.
     pub host: String,
@@ -270,7 +273,7 @@ pub struct RemovalReport {
 }
 
 /// One volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeReport {
     /// Its name.
     pub name: String,
@@ -345,7 +348,7 @@ pub struct VolumeReport {
 }
 
 /// What a volume has of the read cache of one host, bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CachedReport {
     /// Name of the host.
     pub host: String,
@@ -358,7 +361,7 @@ pub struct CachedReport {
 }
 
 /// The host that all of a volume is kept on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HomeReport {
     /// Its name.
     pub host: String,
@@ -371,7 +374,7 @@ pub struct HomeReport {
 }
 
 /// Who writes to a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WriterReport {
     /// Through how many hosts it is written.
     pub writers: Writers,
@@ -387,7 +390,7 @@ pub struct WriterReport {
 }
 
 /// Turns of a host's one thread in which one task took so long that others waited, since its start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TurnsReport {
     /// Name of its host.
     pub host: String,
@@ -419,7 +422,7 @@ impl TurnsReport {
 }
 
 /// A component that the directory does not account for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OrphanReport {
     /// Its id.
     pub component: String,
@@ -463,7 +466,7 @@ pub struct OrphanReport {
 }
 
 /// A deleted volume that can be brought back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TrashedReport {
     /// The name that it had.
     pub name: String,
@@ -480,7 +483,7 @@ pub struct TrashedReport {
 }
 
 /// What one host knows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatusReport {
     /// Name of the host that was asked.
     pub host: String,
@@ -525,7 +528,7 @@ pub struct StatusReport {
 }
 
 /// A backup of the directory on a disk group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackupReport {
     /// Name of the host.
     pub host: String,
@@ -545,7 +548,7 @@ pub struct BackupReport {
 }
 
 /// A backup that was put back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RestoreReport {
     /// The host that had it.
     pub host: String,

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// The layers, lowest first (docs/architecture.md): a crate may depend only on crates of a lower
 /// number.
-const LAYERS: [(&str, u8); 26] = [
+const LAYERS: [(&str, u8); 27] = [
     ("base", 0),
     ("env", 1),
     ("devicemodel", 2),
@@ -24,6 +24,7 @@ const LAYERS: [(&str, u8); 26] = [
     ("volume", 6),
     ("nbd", 7),
     ("operator", 7),
+    ("api", 8),
     ("nbdclient", 8),
     ("control", 8),
     ("host", 8),

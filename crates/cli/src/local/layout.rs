@@ -189,6 +189,11 @@ impl Layout {
         self.root.join("supervisor.sock")
     }
 
+    /// Where the cluster's API listens.
+    pub fn api_socket(&self) -> PathBuf {
+        self.root.join("api.sock")
+    }
+
     pub(super) fn leash_socket(&self) -> PathBuf {
         self.root.join("leash.sock")
     }

@@ -5,7 +5,7 @@ use super::layout::Layout;
 use super::supervisor::{Question, SupervisorAnswer};
 use crate::Fail;
 use crate::args::Cli;
-use crate::client::{self, exchange};
+use crate::client;
 use crate::output::{self, say};
 use anyhow::Result;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub fn start(cli: &Cli, layout: &Layout, host: &str) -> Result<()> {
 }
 
 fn supervise(layout: &Layout, question: &Question) -> Result<()> {
-    let answer = exchange(&layout.supervisor_socket(), question, HOST_MAX);
+    let answer = api::exchange(&layout.supervisor_socket(), question, HOST_MAX);
     match answer {
         Ok(SupervisorAnswer::Failed(message)) => Err(Fail::failed(message).into()),
         Ok(_) => Ok(()),

@@ -12,6 +12,7 @@ use crate::config::read_config;
 use crate::daemon::run_host;
 use crate::leash::{Leashes, bind};
 use anyhow::{Context, Result};
+use api::ApiServer;
 use control::Keeper;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -79,6 +80,7 @@ pub struct Supervisor {
     state: Mutex<State>,
     downed: Condvar,
     directory: Mutex<Option<Keeper<DirectoryHome>>>,
+    api: Mutex<Option<ApiServer>>,
     _lock: File,
 }
 
@@ -90,6 +92,9 @@ impl Supervisor {
         let questions = bind(&layout.supervisor_socket())?;
         let directory = Keeper::new("the directory", DirectoryHome::start(layout, cluster)?);
         found(layout, cluster)?;
+        let control = |name: String| (name.clone(), layout.control_socket(&name));
+        let shards = cluster.host_names().into_iter().map(control).collect();
+        let api = api::start(&layout.api_socket(), shards)?;
         let state = State { hosts: BTreeMap::new(), is_down: false };
         let supervisor = Arc::new(Self {
             layout: layout.clone(),
@@ -98,6 +103,7 @@ impl Supervisor {
             state: Mutex::new(state),
             downed: Condvar::new(),
             directory: Mutex::new(Some(directory)),
+            api: Mutex::new(Some(api)),
             _lock: lock,
         });
         let inner = Arc::clone(&supervisor);
@@ -321,6 +327,7 @@ impl Supervisor {
 
     /// Ends every host cleanly, then the directory.
     pub fn down(&self) {
+        drop(self.api.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.leashes.stop_all();
         let until = Instant::now() + STOP_MAX;
         for name in self.cluster.host_names() {

@@ -7,7 +7,6 @@ use super::lock::{FolderClaim, is_held};
 use super::supervisor::{Question, Supervisor, SupervisorAnswer};
 use crate::Fail;
 use crate::args::{Cli, Output, UpArgs};
-use crate::client::exchange;
 use crate::daemon::start_log;
 use crate::output::{self, say};
 use anyhow::{Context, Result};
@@ -131,14 +130,14 @@ fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile, lock: std::fs::File
             let last = log.lines().last().unwrap_or_default().to_owned();
             return Ok(SupervisorAnswer::Failed(format!("the cluster ended ({status}): {last}")));
         }
-        Ok(exchange(&socket, &Question::Ready, Duration::from_secs(5))
+        Ok(api::exchange(&socket, &Question::Ready, Duration::from_secs(5))
             .unwrap_or(SupervisorAnswer::Waiting))
     });
     if let Err(error) = ready {
         if child.try_wait().is_ok_and(|status| status.is_some()) {
             return Err(error); // a cluster that runs here now is somebody else's
         }
-        let _ = exchange::<_, SupervisorAnswer>(&socket, &Question::Down, DOWN_MAX);
+        let _ = api::exchange::<_, SupervisorAnswer>(&socket, &Question::Down, DOWN_MAX);
         let _ = child.kill();
         let _ = child.wait();
         return Err(error);
@@ -167,7 +166,7 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     if cli.output == Output::Json {
         let summary = serde_json::json!({
             "data": layout.root(), "hosts": cluster.machine_names(), "shards": cluster.host_names(),
-            "mode": cluster.mode,
+            "mode": cluster.mode, "api": { "socket": layout.api_socket() },
         });
         say!("{summary}");
         return Ok(());
@@ -177,6 +176,10 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         Mode::Processes => "in processes of their own, with etcd",
     };
     say!("the hosts are up {how}; data in {}", layout.root().display());
+    say!(
+        "the API: curl --unix-socket {} http://gabion/api/v1/status",
+        layout.api_socket().display()
+    );
     say!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
     Ok(())
 }
@@ -189,7 +192,7 @@ pub fn down(cli: &Cli, layout: &Layout) -> Result<()> {
         }
         return Ok(());
     }
-    let answer = exchange(&layout.supervisor_socket(), &Question::Down, DOWN_MAX);
+    let answer = api::exchange(&layout.supervisor_socket(), &Question::Down, DOWN_MAX);
     if let Ok(SupervisorAnswer::Failed(message)) = answer {
         return Err(Fail::failed(message).into());
     }

@@ -10,6 +10,7 @@ pub const FORMAT_AFFINITY: u32 = 11;
 
 /// Where the one copy of a volume that tolerates no failure is kept. A policy's rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Affinity {
     /// Wherever there is room: parts of it may be on different hosts, and it moves where that

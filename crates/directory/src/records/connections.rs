@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// How many clients may use a volume through one host at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
     /// Any number of clients; over TCP each needs a name of its own.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a disk group is, and, of a cluster, what its new ones are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterKind {
     /// The cache device is all write buffer; reads go straight to capacity.

@@ -17,6 +17,7 @@ pub const BANDWIDTH_MAX: u64 = 1 << 40;
 /// What a volume may do in a second at each host that it is used through. `None`: as much as there
 /// is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IoLimits {
     /// Reads and writes, [`IOPS_MIN`] to [`IOPS_MAX`]. One counts as many times as it has 32 KiB,

@@ -13,6 +13,7 @@ pub const MAINTENANCE_MAX: usize = 64;
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MaintenanceMode {
     /// Those go to other hosts without which an object could not be used.

@@ -26,6 +26,7 @@ const FORMAT_POLICY_CACHE: u32 = 5;
 
 /// How long a copy of a volume may be away before another host gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RepairDelay {
     /// As long as the settings of the cluster say.

@@ -14,6 +14,7 @@ const EPOCH_LEAP: u32 = 1 << 20;
 
 /// Through how many hosts a volume is written at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Writers {
     /// Through any number: for file systems that know of each other.

@@ -2,9 +2,10 @@
 //! Fault domains, and the copies that are in one together.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The fault domains of the cluster, as they are or would be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DomainsReport {
     /// Each behind the one that it is within.
     pub domains: Vec<DomainReport>,
@@ -22,7 +23,7 @@ pub struct DomainsReport {
 }
 
 /// One fault domain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DomainReport {
     /// Its name.
     pub name: String,

@@ -3,6 +3,7 @@
 
 use super::Health;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// How a line of attention begins if nothing was destaged for long.
 pub const DESTAGE_STOOD_STILL: &str = "nothing was destaged from the write buffer";
@@ -10,7 +11,7 @@ pub const DESTAGE_STOOD_STILL: &str = "nothing was destaged from the write buffe
 pub const BLOCKS_LOST: &str = "scrub could not repair";
 
 /// One disk group of the host that was asked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GroupReport {
     /// Name of its host.
     pub host: String,
@@ -84,7 +85,7 @@ pub struct GroupReport {
 
 /// Requests that a group made to its devices for what was appended since it was opened, by what
 /// they were for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct RequestsReport {
     /// To the cache device: commits.
@@ -116,7 +117,7 @@ pub struct RequestsReport {
 }
 
 /// The read cache of a hybrid group. Reads are counted since it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadCacheReport {
     /// Bytes that it can hold.
     pub size_bytes: u64,
@@ -158,7 +159,7 @@ pub struct ReadCacheReport {
 }
 
 /// Scrub of one capacity device. Counts are blocks of 4 KiB, since the host's start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ScrubReport {
     /// Name of its host.
     pub host: String,
@@ -193,7 +194,7 @@ pub struct ScrubReport {
 }
 
 /// What a device is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The write buffer.
@@ -203,7 +204,7 @@ pub enum Role {
 }
 
 /// What a device is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceMedium {
     /// Without moving parts.
@@ -217,7 +218,7 @@ pub enum DeviceMedium {
 }
 
 /// One device of a disk group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceReport {
     /// Its path.
     pub path: String,
@@ -246,7 +247,7 @@ pub struct DeviceReport {
 }
 
 /// How a device answers. A window is 10 s, or longer where there is little to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatencyReport {
     /// `ok`, `slow` or `stuck`.
     pub health: String,
@@ -263,7 +264,7 @@ pub struct LatencyReport {
 }
 
 /// How a device answers operations of one class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClassReport {
     /// Operations of the last window; 0: none so far.
     pub operations: u32,
@@ -278,7 +279,7 @@ pub struct ClassReport {
 }
 
 /// Where the bytes of a capacity device are; together they are its size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceReport {
     /// What the store needs for itself.
     pub metadata_bytes: u64,
@@ -297,7 +298,7 @@ pub struct SpaceReport {
 }
 
 /// One component on a disk group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldReport {
     /// Its id.
     pub component: String,
@@ -317,7 +318,7 @@ pub struct HeldReport {
 }
 
 /// One disk group with all that is on it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GroupDetail {
     /// The group.
     #[serde(flatten)]

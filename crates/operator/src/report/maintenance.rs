@@ -3,9 +3,10 @@
 
 use directory::MaintenanceMode;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What maintenance of a host comes to, or would.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MaintenanceReport {
     /// Name of the host.
     pub host: String,
@@ -42,7 +43,7 @@ pub struct MaintenanceReport {
 }
 
 /// A volume with a copy on a host that is to be stopped.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct VolumeWithoutHost {
     /// The volume; none where it is being made or deleted.
     pub volume: Option<String>,

@@ -2,9 +2,10 @@
 //! What a host tells of its memory.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryUse {
     /// Checksum pages of all capacity devices.
@@ -26,7 +27,7 @@ pub enum MemoryUse {
 }
 
 /// One part of a host's memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryPart {
     /// What it is for.
     pub name: MemoryUse,
@@ -41,7 +42,7 @@ pub struct MemoryPart {
 }
 
 /// A host's memory. The budgets of all parts are the total.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryReport {
     /// Name of the host.
     pub host: String,

@@ -2,9 +2,10 @@
 //! Why the copies of a volume are where they are, and why not elsewhere.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Where a volume's copies are, and which hosts could take another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlacementReport {
     /// The volume.
     pub volume: String,
@@ -21,7 +22,7 @@ pub struct PlacementReport {
 }
 
 /// Parts of a volume whose copies are on the same hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LayoutReport {
     /// Which parts, from 1 on.
     pub parts: Vec<u64>,
@@ -31,7 +32,7 @@ pub struct LayoutReport {
 }
 
 /// A host, as a place for copies of these parts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlaceReport {
     /// Its name.
     pub host: String,
@@ -48,7 +49,7 @@ pub struct PlaceReport {
 }
 
 /// What a host is to a part of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlaceKind {
     /// It has a copy.

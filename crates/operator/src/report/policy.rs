@@ -5,9 +5,10 @@ use super::{CachedReport, ComponentReport, VolumeReport};
 use base::{Map, Set, format_size};
 use directory::{Affinity, IoLimits, RepairDelay};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyReport {
     /// Its name.
     pub name: String,
@@ -39,7 +40,7 @@ pub struct PolicyReport {
 }
 
 /// A volume that follows a policy.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct Follower {
     /// The volume.
     pub name: String,
@@ -48,7 +49,7 @@ pub struct Follower {
 }
 
 /// What a change of rules means for one volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EffectReport {
     /// The volume.
     pub volume: String,
@@ -67,7 +68,7 @@ pub struct EffectReport {
 }
 
 /// What a policy, or a change of it, asks of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyCheckReport {
     /// The policy, as it would be.
     pub policy: PolicyReport,
@@ -83,7 +84,7 @@ pub struct PolicyCheckReport {
 }
 
 /// What became of a policy that was changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyEditReport {
     /// The policy, as it is now.
     pub policy: PolicyReport,
@@ -94,7 +95,7 @@ pub struct PolicyEditReport {
 }
 
 /// A volume that could not be given the rules of its policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotFollowing {
     /// The volume.
     pub volume: String,
@@ -103,7 +104,7 @@ pub struct NotFollowing {
 }
 
 /// The policy of a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VolumePolicy {
     /// Its name.
     pub name: String,
@@ -119,7 +120,7 @@ pub struct VolumePolicy {
 }
 
 /// Requests for a volume that waited at one host, because it was above its limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitedReport {
     /// Name of the host.
     pub host: String,
@@ -139,7 +140,9 @@ impl LimitedReport {
 }
 
 /// Whether a volume is as its rules ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComplianceState {
     /// It is.
@@ -164,7 +167,7 @@ impl ComplianceState {
 }
 
 /// Whether a volume is as its rules ask for, and why not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ComplianceReport {
     /// The worst of what is said in `why`.
     pub state: ComplianceState,

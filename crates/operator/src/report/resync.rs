@@ -2,9 +2,10 @@
 //! Components that are filled, or brought up to date.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Why a component is filled.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResyncReason {
     /// It was away, or lost something, and gets what it lacks.
@@ -37,7 +38,7 @@ impl ResyncReason {
 }
 
 /// One component that is filled, or that waits for that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResyncReport {
     /// The volume.
     pub volume: String,

@@ -3,9 +3,10 @@
 
 use env::WriteStage;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Where the time of writes goes on one host, since its start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WritesReport {
     /// Name of its host.
     pub host: String,
@@ -14,7 +15,7 @@ pub struct WritesReport {
 }
 
 /// One stage of a write's way. One pass in a hundred is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StageReport {
     /// `request`, `turn`, `copy here`, `copy there`, `append` or `commit`.
     pub stage: String,

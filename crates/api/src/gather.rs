@@ -1,55 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The answers of all hosts; `operator::merge` makes one report of them. All hosts are asked at
-//! once. So a host that stands still costs only the second after which it counts as not answering.
+//! The answers of all shards; `operator::merge` makes one report of them. All are asked at once. So
+//! one that stands still costs only the second after which it counts as not answering.
 
-use crate::client;
-use crate::target::{TargetHost, no_host};
-use anyhow::Result;
+use crate::mailbox;
 use operator::StatusReport;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A host that has not answered by then counts as not answering.
+/// A shard that has not answered by then counts as not answering.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// Longest wait for the first answer. Where all hosts are slow, a late answer is better than none.
+/// Longest wait for the first answer. Where all shards are slow, a late answer is better than none.
 const FIRST_MAX: Duration = Duration::from_secs(5);
 
-/// Statuses of all hosts that answer, merged into one picture.
-pub fn gather(target: &TargetHost) -> Result<StatusReport> {
-    let hosts = target.hosts();
-    let (answers, mut silent) = ask(&hosts);
+/// A shard that can be asked: its name and its control socket.
+pub type ShardDoor = (String, PathBuf);
+
+/// Statuses of all shards that answer, merged into one picture. `None` where none does.
+#[must_use]
+pub fn gather(shards: Vec<ShardDoor>) -> Option<StatusReport> {
+    let (answers, mut silent) = ask(&shards);
     let answers = match operator::is_silent_taken_for_up(&answers, &silent) {
-        // These answers are older than the second in which the silent hosts did not answer.
+        // These answers are older than the second in which the silent ones did not answer.
         true => {
             let again: Vec<_> =
-                hosts.into_iter().filter(|(name, _)| !silent.contains(name)).collect();
+                shards.into_iter().filter(|(name, _)| !silent.contains(name)).collect();
             let (newer, gone) = ask(&again);
             silent.extend(gone);
             if newer.is_empty() { answers } else { newer }
         }
         false => answers,
     };
-    operator::merge(answers, &silent).ok_or_else(|| no_host(target))
+    operator::merge(answers, &silent)
 }
 
-/// Asks hosts side by side. Returns the answers that came in time, in the order of the hosts, and
+/// Asks shards side by side. Returns the answers that came in time, in the order of the shards, and
 /// the names of the others.
-fn ask(hosts: &[(String, PathBuf)]) -> (Vec<StatusReport>, Vec<String>) {
+fn ask(shards: &[ShardDoor]) -> (Vec<StatusReport>, Vec<String>) {
     let (sender, receiver) = channel();
-    for (index, (_, socket)) in hosts.iter().enumerate() {
+    for (index, (_, socket)) in shards.iter().enumerate() {
         let (sender, socket) = (sender.clone(), socket.clone());
-        // The thread of a host that never answers ends with its time-out.
+        // The thread of a shard that never answers ends with its time-out.
         std::thread::spawn(move || {
             // If the answer is too late, nobody waits for it any more.
-            let _ = sender.send((index, client::status_within(&socket, FIRST_MAX)));
+            let _ = sender.send((index, mailbox::status_within(&socket, FIRST_MAX)));
         });
     }
     drop(sender);
     let mut answers = collect(&receiver, Instant::now());
     answers.sort_by_key(|(index, _)| *index);
     let has_answered = |at: usize| answers.iter().any(|(index, _)| *index == at);
-    let names = hosts.iter().enumerate().filter(|(at, _)| !has_answered(*at));
+    let names = shards.iter().enumerate().filter(|(at, _)| !has_answered(*at));
     let silent = names.map(|(_, (name, _))| name.clone()).collect();
     (answers.into_iter().map(|(_, status)| status).collect(), silent)
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The API of a cluster: HTTP in front of the operator's commands. Any host answers for all shards
+//! that it can ask.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `routes` | the one table of what the API can do |
+//! | `fields` | the fields of the commands, by the description of their type |
+//! | `request` | from a request to a command, and back |
+//! | `problem` | why a request was not carried out |
+//! | `mailbox` | the way to a shard |
+//! | `gather` | one picture of the answers of all shards |
+//! | `server` | the listener |
+//! | `openapi` | the description of the API |
+//!
+//! Nothing here is on the data path: a shard is asked through its control socket, and answers when
+//! it has time.
+#![forbid(unsafe_code)]
+
+mod fields;
+mod gather;
+mod mailbox;
+mod openapi;
+mod problem;
+mod request;
+mod routes;
+mod server;
+
+pub use gather::{ShardDoor, gather};
+pub use mailbox::{MailboxError, exchange, status_within};
+pub use openapi::document;
+pub use problem::{PROBLEM_JSON, Problem};
+pub use request::{ApiRequest, RequestParts};
+pub use routes::{
+    AskedShards, Method, PREFIX, ROUTES, Right, Route, RouteAnswer, SHARD, Shape, WITHOUT_ROUTE,
+};
+pub use server::{ApiError, ApiServer, BODY_MAX, REQUESTS_MAX, start};

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The description of the API (OpenAPI 3.1), made from the table of routes and from the types of
+//! commands and answers.
+
+use crate::fields::{CommandShape, commands, json};
+use crate::problem::{PROBLEM_JSON, Problem};
+use crate::routes::{PREFIX, ROUTES, Route, RouteAnswer, SHARD, Shape};
+use operator::Command;
+use serde_json::{Map, Value, json};
+use utoipa::{PartialSchema, ToSchema};
+
+/// All of it.
+#[must_use]
+pub fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES {
+        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
+        path[route.method.name().to_ascii_lowercase()] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Gabion",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "What an operator may ask a cluster. Sizes are bytes, times seconds, \
+                            unless a name says otherwise.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/", "description": "Any host of the cluster" }],
+        "tags": tags(),
+        "paths": paths,
+        "components": {
+            "schemas": schemas(),
+            "responses": {
+                "Problem": {
+                    "description": "Why it was not carried out, and what to do",
+                    "content": { PROBLEM_JSON: { "schema": reference("Problem") } },
+                },
+            },
+        },
+    })
+}
+
+/// The first part of a path: what the route is about.
+fn tag(route: &Route) -> &'static str {
+    route.path.split('/').nth(1).unwrap_or_default()
+}
+
+fn tags() -> Vec<Value> {
+    let mut names: Vec<&str> = ROUTES.iter().map(tag).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(|name| json!({ "name": name })).collect()
+}
+
+fn operation(route: &Route) -> Value {
+    let nothing = CommandShape::default();
+    let shape = commands().get(route.command).unwrap_or(&nothing);
+    let is_in_path = |name: &str| route.path_fields().any(|field| field == name);
+    let free = || shape.fields.iter().filter(|(name, _)| !is_in_path(name));
+    let mut parameters: Vec<Value> =
+        route.names().map(|name| path_parameter(name, shape)).collect();
+    let mut operation = json!({
+        "operationId": route.command.replace('-', "_"),
+        "summary": shape.description.trim_end_matches('.'),
+        "description": format!("Needs the role {} or more.", route.right.name()),
+        "tags": [tag(route)],
+        "responses": {
+            "200": answer(route.answer),
+            "default": { "$ref": "#/components/responses/Problem" },
+        },
+    });
+    if route.method.has_body() {
+        let fields: Map<String, Value> = free().map(|(n, s)| (n.clone(), s.clone())).collect();
+        let required: Vec<&String> =
+            shape.required.iter().filter(|name| !is_in_path(name)).collect();
+        operation["requestBody"] = json!({
+            "required": !required.is_empty(),
+            "content": { "application/json": { "schema": {
+                "type": "object",
+                "properties": fields,
+                "required": required,
+                "additionalProperties": false,
+            }}},
+        });
+    } else {
+        parameters.extend(free().map(|(name, schema)| {
+            let required = shape.required.contains(name);
+            let description = description(schema);
+            json!({ "name": name, "in": "query", "required": required, "schema": schema,
+                    "description": description })
+        }));
+    }
+    if !parameters.is_empty() {
+        operation["parameters"] = Value::Array(parameters);
+    }
+    operation
+}
+
+/// What a field is, also where that is said of one of its alternatives.
+fn description(schema: &Value) -> &str {
+    let of = |schema: &'_ Value| schema["description"].as_str().map(str::len).is_some();
+    let parts = schema["oneOf"].as_array().into_iter().flatten();
+    let found = std::iter::once(schema).chain(parts).find(|schema| of(schema));
+    found.and_then(|schema| schema["description"].as_str()).unwrap_or_default()
+}
+
+fn path_parameter(name: &str, shape: &CommandShape) -> Value {
+    let (schema, said) = match shape.fields.get(name) {
+        Some(schema) if name != SHARD => (schema.clone(), description(schema).to_owned()),
+        _ => (json!({ "type": "string" }), "The shard that is asked.".to_owned()),
+    };
+    json!({ "name": name, "in": "path", "required": true, "schema": schema, "description": said })
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn answer(answer: RouteAnswer) -> Value {
+    let (schema, description) = match answer {
+        RouteAnswer::Nothing => (json!({ "type": "null" }), "Done".to_owned()),
+        RouteAnswer::One(shape) => (reference(&(shape.name)()), (shape.name)().into_owned()),
+        RouteAnswer::Many(shape) => (
+            json!({ "type": "array", "items": reference(&(shape.name)()) }),
+            format!("A list of {}", (shape.name)()),
+        ),
+    };
+    json!({ "description": description, "content": { "application/json": { "schema": schema } } })
+}
+
+/// All named types.
+fn schemas() -> Map<String, Value> {
+    let shape = |answer| match answer {
+        RouteAnswer::Nothing => None,
+        RouteAnswer::One(shape) | RouteAnswer::Many(shape) => Some(shape),
+    };
+    let mut named = vec![("Problem".to_owned(), Problem::schema())];
+    Command::schemas(&mut named);
+    for Shape { name, schema, parts } in ROUTES.iter().filter_map(|route| shape(route.answer)) {
+        named.push((name().into_owned(), schema()));
+        parts(&mut named);
+    }
+    named.into_iter().map(|(name, schema)| (name, json(&schema))).collect()
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a request was not carried out (RFC 9457, "Problem Details for HTTP APIs").
+
+use operator::{CommandFailure, ErrorKind};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The media type of a problem.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// A problem, as an answer says it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// Which kind of problem it is: `/problems/` and a word.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind, for people.
+    pub title: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// What happened, to what, and what to do: one line.
+    pub detail: String,
+}
+
+impl Problem {
+    fn new(status: u16, kind: &str, title: &str, detail: impl Into<String>) -> Self {
+        let kind = format!("/problems/{kind}");
+        Self { kind, title: title.to_owned(), status, detail: detail.into() }
+    }
+
+    /// The request itself is wrong.
+    #[must_use]
+    pub fn usage(detail: impl Into<String>) -> Self {
+        Self::new(400, "usage", "The request is wrong", detail)
+    }
+
+    /// There is nothing of this path.
+    #[must_use]
+    pub fn no_such_path(path: &str) -> Self {
+        let detail = format!(
+            "there is nothing at '{}': see /api/v1/openapi.json for what there is",
+            path.escape_debug()
+        );
+        Self::new(404, "no-such-path", "No such path", detail)
+    }
+
+    /// There is no shard of this name here.
+    #[must_use]
+    pub fn no_such_shard(wanted: &str, known: &[&str]) -> Self {
+        let wanted = wanted.escape_debug();
+        let detail = format!("there is no shard '{wanted}' here; there are: {}", known.join(", "));
+        Self::new(404, "no-such-shard", "No such shard", detail)
+    }
+
+    /// The path has no such method.
+    #[must_use]
+    pub fn no_such_method(method: &str) -> Self {
+        let detail = format!(
+            "this path has no method {}: see /api/v1/openapi.json for those that it has",
+            method.escape_debug()
+        );
+        Self::new(405, "no-such-method", "No such method", detail)
+    }
+
+    /// The request is fine, but cannot be done now.
+    #[must_use]
+    pub fn failed(detail: impl Into<String>) -> Self {
+        Self::new(409, "failed", "It cannot be done now", detail)
+    }
+
+    /// The body is larger than any request needs.
+    #[must_use]
+    pub fn too_large(most: usize) -> Self {
+        let detail = format!("the body is larger than {most} bytes: no request is");
+        Self::new(413, "too-large", "The body is too large", detail)
+    }
+
+    /// The body is of another kind.
+    #[must_use]
+    pub fn not_json() -> Self {
+        let detail = "the body is to be JSON: send 'Content-Type: application/json'";
+        Self::new(415, "not-json", "The body is not JSON", detail)
+    }
+
+    /// Something in here is wrong, and not the request.
+    #[must_use]
+    pub fn internal(detail: impl Into<String>) -> Self {
+        Self::new(500, "internal", "A mistake of Gabion's", detail)
+    }
+
+    /// Nobody answers who could do it.
+    #[must_use]
+    pub fn no_host(detail: impl Into<String>) -> Self {
+        Self::new(503, "no-host", "No host answers", detail)
+    }
+
+    /// So many requests are under way that this one is not begun.
+    #[must_use]
+    pub fn busy(most: usize) -> Self {
+        let detail = format!("{most} requests are under way, which is the most: ask again soon");
+        Self::new(503, "busy", "Too many requests", detail)
+    }
+
+    /// The answer did not come in time. What was asked for may be done or not.
+    #[must_use]
+    pub fn late(who: &str) -> Self {
+        let detail = format!(
+            "{who} did not answer in time: it may be done or not; look before you ask again"
+        );
+        Self::new(504, "late", "No answer in time", detail)
+    }
+}
+
+impl From<CommandFailure> for Problem {
+    fn from(failure: CommandFailure) -> Self {
+        match failure.kind {
+            ErrorKind::Usage => Self::usage(failure.message),
+            ErrorKind::Failed => Self::failed(failure.message),
+        }
+    }
+}

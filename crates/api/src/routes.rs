@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one table of what the API can do. The server, the description of the API and its clients
+//! are made from it, and nothing says a second time what it says.
+//!
+//! A route carries out one [`operator::Command`]. Names in `{}` and the fields of the body, or of
+//! the query where there is no body, are the command's own fields.
+
+use operator::{
+    BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail, MaintenanceReport,
+    MoveReport, OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
+    RemovalReport, RepairReport, RestoreReport, ScrubReport, StaleReport, StatusReport,
+    UpgradeReport, VolumeReport,
+};
+use std::borrow::Cow;
+use std::time::Duration;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+
+/// Before each path.
+pub const PREFIX: &str = "/api/v1";
+/// The name in a path of the shard that is asked. It is no field of a command.
+pub const SHARD: &str = "shard";
+
+/// Longest wait for an answer: most commands wait for the directory and for the other hosts.
+const USUAL: Duration = Duration::from_secs(30);
+/// The same where copies are made, or much is read first.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Methods of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// Reads, and changes nothing.
+    Get,
+    /// Makes something new, or begins something.
+    Post,
+    /// Sets something: twice is as once.
+    Put,
+    /// Changes some of it.
+    Patch,
+    /// Deletes, or ends.
+    Delete,
+}
+
+impl Method {
+    /// As HTTP writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Whether a request of it has a body. Others say the same in the query.
+    #[must_use]
+    pub fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put | Self::Patch)
+    }
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedShards {
+    /// All shards, and one picture is made of their answers.
+    All,
+    /// Any shard: each knows it.
+    Any,
+    /// The shard that the path names.
+    Named,
+}
+
+/// What one must be allowed to do for a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// To look.
+    View,
+    /// To change volumes and policies, and to begin what the cluster does in its course.
+    Operate,
+    /// To change hosts, devices and settings, and to give up data.
+    Administer,
+}
+
+impl Right {
+    /// As the description of the API says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::View => "viewer",
+            Self::Operate => "operator",
+            Self::Administer => "administrator",
+        }
+    }
+}
+
+/// A schema, where it is named.
+type Named = (String, RefOr<Schema>);
+
+/// What a route answers.
+#[derive(Clone, Copy, Debug)]
+pub enum RouteAnswer {
+    /// `null`.
+    Nothing,
+    /// One of these.
+    One(Shape),
+    /// A list of these.
+    Many(Shape),
+}
+
+/// The type of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Its name.
+    pub name: fn() -> Cow<'static, str>,
+    /// It.
+    pub schema: fn() -> RefOr<Schema>,
+    /// The named types in it.
+    pub parts: fn(&mut Vec<Named>),
+}
+
+const fn shape<T: ToSchema>() -> Shape {
+    Shape { name: T::name, schema: T::schema, parts: T::schemas }
+}
+
+const fn one<T: ToSchema>() -> RouteAnswer {
+    RouteAnswer::One(shape::<T>())
+}
+
+const fn many<T: ToSchema>() -> RouteAnswer {
+    RouteAnswer::Many(shape::<T>())
+}
+
+/// One thing that the API can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// How it is asked for.
+    pub method: Method,
+    /// Where, behind [`PREFIX`].
+    pub path: &'static str,
+    /// Which command it is: the value of its field `command`.
+    pub command: &'static str,
+    /// Who is asked.
+    pub asked: AskedShards,
+    /// What the caller must be allowed to do.
+    pub right: Right,
+    /// What comes back.
+    pub answer: RouteAnswer,
+    /// Longest wait for it.
+    pub patience: Duration,
+}
+
+const fn route(
+    method: Method,
+    path: &'static str,
+    command: &'static str,
+    right: Right,
+    answer: RouteAnswer,
+) -> Route {
+    Route { method, path, command, asked: AskedShards::Any, right, answer, patience: USUAL }
+}
+
+impl Route {
+    const fn of(self, asked: AskedShards) -> Self {
+        Self { asked, ..self }
+    }
+
+    const fn long(self) -> Self {
+        Self { patience: LONG, ..self }
+    }
+
+    /// The names in its path.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// The fields of its command that stand in its path.
+    pub fn path_fields(&self) -> impl Iterator<Item = &'static str> {
+        self.names().filter(|name| *name != SHARD)
+    }
+}
+
+/// Commands that no route carries out, and why.
+pub const WITHOUT_ROUTE: [(&str, &str); 4] = [
+    ("stop", "it ends the host's daemon: whoever started it ends it"),
+    ("group-create", "the host's configuration file is written with it: `gabion group create`"),
+    ("group-extend", "the host's configuration file is written with it: `gabion group add-disk`"),
+    ("group-remove", "the host's configuration file is written with it: `gabion group remove`"),
+];
+
+use AskedShards::{All, Named as OfShard};
+use Method::{Delete, Get, Patch, Post, Put};
+use Right::{Administer, Operate, View};
+
+const VOLUME: RouteAnswer = one::<VolumeReport>();
+const CLUSTER: RouteAnswer = one::<ClusterReport>();
+const DOMAINS: RouteAnswer = one::<DomainsReport>();
+const MAINTENANCE: RouteAnswer = one::<MaintenanceReport>();
+const SCRUBS: RouteAnswer = many::<ScrubReport>();
+
+/// All of it.
+pub const ROUTES: &[Route] = &[
+    route(Get, "/status", "status", View, one::<StatusReport>()).of(All),
+    route(Post, "/volumes", "volume-create", Operate, VOLUME).long(),
+    route(Get, "/volumes/{name}", "volume-show", View, VOLUME),
+    route(Delete, "/volumes/{name}", "volume-delete", Operate, RouteAnswer::Nothing),
+    route(Put, "/volumes/{name}/name", "volume-rename", Operate, VOLUME),
+    route(Put, "/volumes/{name}/size", "volume-grow", Operate, VOLUME).long(),
+    route(Put, "/volumes/{name}/reserve", "volume-change", Operate, VOLUME),
+    route(Put, "/volumes/{name}/redundancy", "volume-redundancy", Operate, VOLUME).long(),
+    route(Put, "/volumes/{name}/policy", "volume-set-policy", Operate, VOLUME).long(),
+    route(Put, "/volumes/{name}/read-cache", "volume-cache", Operate, VOLUME),
+    route(Put, "/volumes/{name}/home", "volume-keep", Operate, VOLUME).long(),
+    route(Put, "/volumes/{name}/connections", "volume-connections", Operate, VOLUME),
+    route(Put, "/volumes/{name}/writers", "volume-writers", Operate, VOLUME),
+    route(Put, "/volumes/{name}/writer", "volume-take-over", Operate, VOLUME),
+    route(Patch, "/volumes/{name}/labels", "volume-label", Operate, VOLUME),
+    route(Post, "/volumes/{name}/moves", "volume-move", Operate, one::<MoveReport>()).long(),
+    route(Delete, "/volumes/{name}/moves", "volume-stay", Operate, one::<MoveReport>()),
+    route(Get, "/volumes/{name}/placement", "volume-explain", View, one::<PlacementReport>()),
+    route(Post, "/volumes/{name}/recovery", "volume-recover", Administer, one::<StaleReport>())
+        .long(),
+    route(Post, "/deleted-volumes/{volume}/undelete", "volume-undelete", Operate, VOLUME),
+    route(Delete, "/deleted-volumes/{volume}", "volume-purge", Operate, RouteAnswer::Nothing),
+    route(Get, "/policies", "policy-list", View, many::<PolicyReport>()),
+    route(Post, "/policies", "policy-create", Operate, one::<PolicyReport>()),
+    route(Patch, "/policies/{name}", "policy-edit", Operate, one::<PolicyEditReport>()).long(),
+    route(Delete, "/policies/{name}", "policy-delete", Operate, one::<PolicyReport>()),
+    route(Post, "/policies/{name}/check", "policy-check", View, one::<PolicyCheckReport>()),
+    route(Post, "/policies/{name}/what-if", "policy-what-if", View, one::<PolicyCheckReport>()),
+    route(Get, "/cluster", "cluster-show", View, CLUSTER),
+    route(Put, "/cluster/repair-delay", "cluster-set", Administer, CLUSTER),
+    route(Put, "/cluster/rebalance", "rebalance", Administer, CLUSTER),
+    route(Put, "/cluster/rebuild-reserve", "rebuild-reserve", Administer, CLUSTER),
+    route(Put, "/cluster/kind", "cluster-kind", Administer, CLUSTER),
+    route(Put, "/cluster/resync-limit", "resync-limit", Administer, CLUSTER),
+    route(Post, "/cluster/upgrade", "cluster-upgrade", Administer, one::<UpgradeReport>()),
+    route(Delete, "/hosts/{host}", "host-remove", Administer, one::<RemovalReport>()),
+    route(Get, "/hosts/{host}/maintenance", "maintenance-check", View, MAINTENANCE),
+    route(Put, "/hosts/{host}/maintenance", "maintenance-enter", Administer, MAINTENANCE),
+    route(Delete, "/hosts/{host}/maintenance", "maintenance-exit", Administer, MAINTENANCE),
+    route(Get, "/domains", "domain-list", View, DOMAINS),
+    route(Post, "/domains", "domain-create", Administer, DOMAINS),
+    route(Delete, "/domains/{name}", "domain-delete", Administer, DOMAINS),
+    route(Post, "/domains/assignments", "domain-assign", Administer, DOMAINS),
+    route(Post, "/repairs", "repair-now", Operate, one::<RepairReport>()).long(),
+    route(Get, "/orphans", "orphan-list", View, many::<OrphanReport>()),
+    route(Post, "/orphans/{volume}/adopt", "orphan-adopt", Administer, VOLUME).long(),
+    route(Delete, "/orphans/{volume}", "orphan-delete", Administer, RouteAnswer::Nothing),
+    route(Get, "/shards/{shard}/groups/{id}", "group-show", View, one::<GroupDetail>()).of(OfShard),
+    route(
+        Post,
+        "/shards/{shard}/groups/{group}/close",
+        "group-close",
+        Administer,
+        one::<GroupConfig>(),
+    )
+    .of(OfShard)
+    .long(),
+    route(
+        Post,
+        "/shards/{shard}/groups/{group}/open",
+        "group-open",
+        Administer,
+        one::<GroupConfig>(),
+    )
+    .of(OfShard)
+    .long(),
+    route(Get, "/shards/{shard}/scrub", "scrub-status", View, SCRUBS).of(OfShard),
+    route(Post, "/shards/{shard}/scrub", "scrub-start", Operate, SCRUBS).of(OfShard),
+    route(Delete, "/shards/{shard}/scrub", "scrub-pause", Operate, SCRUBS).of(OfShard),
+    route(
+        Get,
+        "/shards/{shard}/directory-backups",
+        "directory-backups",
+        View,
+        many::<BackupReport>(),
+    )
+    .of(OfShard),
+    route(
+        Post,
+        "/shards/{shard}/directory-restore",
+        "directory-restore",
+        Administer,
+        one::<RestoreReport>(),
+    )
+    .of(OfShard)
+    .long(),
+];

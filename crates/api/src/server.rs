@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The listener: a thread of its own beside the shards, on a Unix socket that only its user may
+//! connect to.
+//!
+//! What a caller can hold is bounded: connections, requests under way, the bytes of a body, and the
+//! time for a head, a body and an answer.
+
+use crate::gather::{ShardDoor, gather};
+use crate::mailbox::{MailboxError, exchange};
+use crate::openapi::document;
+use crate::problem::{PROBLEM_JSON, Problem};
+use crate::request::RequestParts;
+use crate::routes::{AskedShards, Method, PREFIX, ROUTES, Route};
+use axum::extract::{FromRequestParts, Query, RawPathParams, Request};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, get, on};
+use axum::{Router, http};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use operator::{Command, CommandReply};
+use serde_json::Value;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Most connections at once. Further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+/// Most requests that are carried out at once.
+pub const REQUESTS_MAX: usize = 32;
+/// Largest body of a request, bytes.
+pub const BODY_MAX: usize = 64 << 10;
+/// Longest wait for the head of a request, also of the next one of a connection.
+const HEAD_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for its body.
+const BODY_TIME_MAX: Duration = Duration::from_secs(10);
+/// A shard that has not said anything by then is not asked for more.
+const ALIVE_MAX: Duration = Duration::from_secs(2);
+/// After a failure to accept a connection: the process has no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why there is no API.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The socket cannot be made.
+    #[error("cannot listen on '{}': {source}", path.display())]
+    Listen {
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A running API. It ends when this is dropped.
+#[derive(Debug)]
+pub struct ApiServer {
+    socket: PathBuf,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has said why, if it panicked.
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Begins to answer at `socket` for shards.
+///
+/// # Errors
+/// [`ApiError::Listen`].
+pub fn start(socket: &Path, shards: Vec<ShardDoor>) -> Result<ApiServer, ApiError> {
+    let failed = |source| ApiError::Listen { path: socket.to_owned(), source };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(REQUESTS_MAX)
+        .build()
+        .map_err(failed)?;
+    let listener = {
+        let _inside = runtime.enter();
+        listen(socket).map_err(failed)?
+    };
+    let (stop, stopped) = oneshot::channel();
+    let api = Arc::new(Api {
+        shards,
+        first: AtomicUsize::new(0),
+        requests: Semaphore::new(REQUESTS_MAX),
+        document: document().to_string(),
+    });
+    let serve = move || {
+        runtime.block_on(async {
+            tokio::spawn(accept(listener, router(&api)));
+            let _ = stopped.await;
+        });
+        // Whoever waits for a shard does not hold up the end.
+        runtime.shutdown_background();
+    };
+    let thread = std::thread::Builder::new().name("api".to_owned()).spawn(serve).map_err(failed)?;
+    Ok(ApiServer { socket: socket.to_owned(), stop: Some(stop), thread: Some(thread) })
+}
+
+/// A socket that nobody else may connect to, at no moment: it gets its name last.
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    let mut new = socket.as_os_str().to_owned();
+    new.push(".new");
+    let _ = std::fs::remove_file(&new);
+    let listener = UnixListener::bind(&new)?;
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&new, socket)?;
+    Ok(listener)
+}
+
+async fn accept(listener: UnixListener, router: Router) {
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&connections).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_MAX)
+                .serve_connection(TokioIo::new(stream), service);
+            // How a connection ends is its caller's business.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+}
+
+/// What all requests share.
+struct Api {
+    shards: Vec<ShardDoor>,
+    /// The shard that answered last, as an index.
+    first: AtomicUsize,
+    requests: Semaphore,
+    document: String,
+}
+
+fn router(api: &Arc<Api>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        router = router.route(&format!("{PREFIX}{}", route.path), handler(api, route));
+    }
+    let document = Arc::clone(api);
+    let describe = get(move || async move { json(StatusCode::OK, document.document.clone()) });
+    router
+        .route(&format!("{PREFIX}/openapi.json"), describe)
+        .fallback(|request: Request| async move {
+            Problem::no_such_path(request.uri().path()).into_response()
+        })
+        .method_not_allowed_fallback(|request: Request| async move {
+            Problem::no_such_method(request.method().as_str()).into_response()
+        })
+}
+
+fn handler(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
+    let filter = match route.method {
+        Method::Get => MethodFilter::GET,
+        Method::Post => MethodFilter::POST,
+        Method::Put => MethodFilter::PUT,
+        Method::Patch => MethodFilter::PATCH,
+        Method::Delete => MethodFilter::DELETE,
+    };
+    let api = Arc::clone(api);
+    on(filter, move |request: Request| async move {
+        let path = request.uri().path().to_owned();
+        let answered = api.answer(route, request).await;
+        if route.method != Method::Get {
+            let status = answered.as_ref().map_or_else(|problem| problem.status, |_| 200);
+            tracing::info!(method = route.method.name(), path, status, "asked through the API");
+        }
+        match answered {
+            Ok(value) => json(StatusCode::OK, value.to_string()),
+            Err(problem) => problem.into_response(),
+        }
+    })
+}
+
+fn json(status: StatusCode, text: String) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let text = serde_json::to_string(&self).unwrap_or_default();
+        let mut response = (status, [(CONTENT_TYPE, PROBLEM_JSON)], text).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl Api {
+    async fn answer(
+        self: &Arc<Self>,
+        route: &'static Route,
+        request: Request,
+    ) -> Result<Value, Problem> {
+        let said = read(request).await?;
+        let (command, shard) = route.command(&said)?;
+        // Behind the body: a caller that sends it slowly takes no place.
+        let Ok(_place) = self.requests.try_acquire() else {
+            return Err(Problem::busy(REQUESTS_MAX));
+        };
+        let api = Arc::clone(self);
+        let carry_out = move || api.carry_out(route, &command, shard.as_deref());
+        let done = tokio::task::spawn_blocking(carry_out).await;
+        done.unwrap_or_else(|_| Err(Problem::internal("the request ended in a panic: see the log")))
+    }
+
+    /// Waits for shards.
+    fn carry_out(
+        &self,
+        route: &Route,
+        command: &Command,
+        shard: Option<&str>,
+    ) -> Result<Value, Problem> {
+        let asked = match route.asked {
+            AskedShards::All => {
+                let report = gather(self.shards.clone()).ok_or_else(no_host)?;
+                let report = serde_json::to_value(report);
+                return report.map_err(|error| Problem::internal(error.to_string()));
+            }
+            AskedShards::Any => self.any()?,
+            AskedShards::Named => self.named(shard.unwrap_or_default())?,
+        };
+        let (name, socket) = asked;
+        match exchange(socket, command, route.patience) {
+            Ok(CommandReply::Ok(value)) => Ok(value),
+            Ok(CommandReply::Error(failure)) => Err(failure.into()),
+            Err(MailboxError::Away(error)) => Err(Problem::no_host(format!(
+                "{name} does not answer ({error}): is it running? see 'gabion host list'"
+            ))),
+            Err(MailboxError::Late(_) | MailboxError::Closed) => Err(Problem::late(name)),
+            Err(error @ MailboxError::Form(_)) => Err(Problem::internal(error.to_string())),
+        }
+    }
+
+    /// The first shard that answers, beginning with the one that did last.
+    fn any(&self) -> Result<&ShardDoor, Problem> {
+        let first = self.first.load(Ordering::Relaxed);
+        let count = self.shards.len();
+        let mut places = (0..count).map(|at| (first + at) % count);
+        let is_alive = |at: &usize| {
+            let (_, socket) = &self.shards[*at];
+            exchange::<_, CommandReply>(socket, &Command::ClusterShow, ALIVE_MAX).is_ok()
+        };
+        let found = places.find(is_alive).ok_or_else(no_host)?;
+        self.first.store(found, Ordering::Relaxed);
+        Ok(&self.shards[found])
+    }
+
+    fn named(&self, wanted: &str) -> Result<&ShardDoor, Problem> {
+        let known = || self.shards.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+        let found = self.shards.iter().find(|(name, _)| name == wanted);
+        found.ok_or_else(|| Problem::no_such_shard(wanted, &known()))
+    }
+}
+
+fn no_host() -> Problem {
+    Problem::no_host("no host answers: start the cluster with 'gabion up'")
+}
+
+/// What a request says, within bounds.
+async fn read(request: Request) -> Result<RequestParts, Problem> {
+    let (mut head, body) = request.into_parts();
+    let path = RawPathParams::from_request_parts(&mut head, &()).await;
+    let path = path.map_err(|error| Problem::usage(error.to_string()))?;
+    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let query = Query::<Vec<(String, String)>>::try_from_uri(&head.uri);
+    let Query(query) = query.map_err(|error| Problem::usage(error.to_string()))?;
+    let body = match tokio::time::timeout(BODY_TIME_MAX, axum::body::to_bytes(body, BODY_MAX)).await
+    {
+        Ok(Ok(body)) => body.to_vec(),
+        Ok(Err(_)) => return Err(Problem::too_large(BODY_MAX)),
+        Err(_) => return Err(Problem::usage("the body did not come in time")),
+    };
+    if !body.is_empty() && !is_json(&head) {
+        return Err(Problem::not_json());
+    }
+    Ok(RequestParts { path, query, body })
+}
+
+fn is_json(head: &http::request::Parts) -> bool {
+    let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"))
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The listener, asked as `curl` would ask it, in front of shards that say what the test wants.
+
+use api::{ApiServer, BODY_MAX, REQUESTS_MAX, start};
+use operator::{Command, CommandFailure, CommandReply, ErrorKind};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// A folder of this test's own, which ends with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("gapi{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a shard of the test says to a command; nothing: it is silent for good.
+type Say = fn(&Command) -> Option<CommandReply>;
+
+/// A shard that answers; what it was asked comes out of the channel, but for looks whether it is
+/// alive.
+fn shard(socket: &Path, say: Say) -> Receiver<Command> {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, sender) = (stream.expect("a connection"), sender.clone());
+            std::thread::spawn(move || {
+                let mut line = String::new();
+                BufReader::new(&stream).read_line(&mut line).expect("a question");
+                let command: Command = serde_json::from_str(&line).expect("a command");
+                if command != Command::ClusterShow {
+                    // The test may be over.
+                    let _ = sender.send(command.clone());
+                }
+                match say(&command) {
+                    Some(reply) => {
+                        let text = serde_json::to_string(&reply).expect("a reply");
+                        let _ = writeln!(stream, "{text}");
+                    }
+                    None => drop(stream.read(&mut [0])), // until the other side ends
+                }
+            });
+        }
+    });
+    receiver
+}
+
+fn yes(command: &Command) -> Option<CommandReply> {
+    Some(CommandReply::Ok(serde_json::to_value(command).expect("a command")))
+}
+
+fn no(command: &Command) -> Option<CommandReply> {
+    let kind = match command {
+        Command::VolumeShow { name } if name == "bad" => ErrorKind::Usage,
+        _ => ErrorKind::Failed,
+    };
+    Some(CommandReply::Error(CommandFailure { kind, message: "no: do this".to_owned() }))
+}
+
+/// Silent, but for looks whether it is alive.
+fn stuck(command: &Command) -> Option<CommandReply> {
+    if *command == Command::ClusterShow { yes(command) } else { None }
+}
+
+struct Said {
+    status: u16,
+    head: String,
+    body: Value,
+}
+
+fn send(socket: &Path, head: &str, body: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).expect("the API");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
+    let length = body.len();
+    let text = format!(
+        "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).expect("a request");
+    stream
+}
+
+fn heard(mut stream: UnixStream) -> Said {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    let body = serde_json::from_str(body).unwrap_or_default();
+    Said { status, head: head.to_ascii_lowercase(), body }
+}
+
+fn ask(socket: &Path, head: &str, body: &str) -> Said {
+    heard(send(socket, head, body))
+}
+
+fn serve(folder: &Folder, names: &[&str]) -> (ApiServer, PathBuf) {
+    let socket = folder.path("api.sock");
+    let shards = names.iter().map(|name| ((*name).to_owned(), folder.path(name))).collect();
+    (start(&socket, shards).expect("an API"), socket)
+}
+
+#[test]
+fn a_request_is_carried_out_by_a_shard_that_answers() {
+    let folder = Folder::new();
+    let asked = shard(&folder.path("host2"), yes);
+    // Nobody listens for the first one.
+    let (server, socket) = serve(&folder, &["host1", "host2"]);
+    let said = ask(&socket, "PUT /api/v1/volumes/a%20b/size", "{\"size_bytes\":8192}");
+    assert_eq!(said.status, 200, "{}", said.body);
+    let grown = json!({ "command": "volume-grow", "name": "a b", "size_bytes": 8192 });
+    assert_eq!(said.body, grown);
+    let command = Command::VolumeGrow { name: "a b".to_owned(), size_bytes: 8192 };
+    assert_eq!(asked.recv().expect("asked"), command);
+
+    let said = ask(&socket, "DELETE /api/v1/volumes/a?for_good=true", "");
+    assert_eq!(said.body["for_good"], true);
+    let said = ask(&socket, "GET /api/v1/shards/host2/groups/%2Fdev%2Fsdb", "");
+    assert_eq!((said.status, &said.body["id"]), (200, &json!("/dev/sdb")));
+
+    let mode = std::fs::metadata(&socket).expect("the socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it is for its user alone");
+    drop(server);
+    assert!(!socket.exists() && UnixStream::connect(&socket).is_err());
+}
+
+/// A problem has its media type, its kind, and what is to be done.
+fn is_problem(said: &Said, status: u16, kind: &str) {
+    assert_eq!((said.status, &said.body["status"]), (status, &json!(status)), "{}", said.body);
+    assert!(said.head.contains("application/problem+json"), "{}", said.head);
+    assert_eq!(said.body["type"], format!("/problems/{kind}"));
+    assert!(said.body["detail"].as_str().is_some_and(|detail| detail.len() > 10));
+}
+
+#[test]
+fn what_is_not_carried_out_is_a_problem_with_a_name() {
+    let folder = Folder::new();
+    let _asked = shard(&folder.path("host1"), no);
+    let (_server, socket) = serve(&folder, &["host1", "gone"]);
+    let ask = |head: &str, body: &str| ask(&socket, head, body);
+    is_problem(&ask("GET /api/v1/volumes/bad", ""), 400, "usage");
+    let failed = ask("GET /api/v1/volumes/a", "");
+    is_problem(&failed, 409, "failed");
+    assert_eq!(failed.body["detail"], "no: do this");
+    is_problem(&ask("PUT /api/v1/volumes/a/size", "{}"), 400, "usage");
+    is_problem(&ask("PUT /api/v1/volumes/a%FF/size", "{}"), 400, "usage");
+    is_problem(&ask("GET /api/v1/volumes/a/b", ""), 404, "no-such-path");
+    is_problem(&ask("GET /api/v1/shards/host9/scrub", ""), 404, "no-such-shard");
+    is_problem(&ask("POST /api/v1/status", ""), 405, "no-such-method");
+    let large = format!("{{\"size_bytes\":{}}}", "1".repeat(BODY_MAX));
+    is_problem(&ask("PUT /api/v1/volumes/a/size", &large), 413, "too-large");
+    let gone = ask("GET /api/v1/shards/gone/scrub", "");
+    is_problem(&gone, 503, "no-host");
+    assert!(gone.head.contains("retry-after"), "{}", gone.head);
+}
+
+#[test]
+fn a_body_that_does_not_say_that_it_is_json_is_refused() {
+    let folder = Folder::new();
+    let (_server, socket) = serve(&folder, &["host1"]);
+    let mut stream = UnixStream::connect(&socket).expect("the API");
+    let form = "POST /api/v1/repairs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(form.as_bytes()).expect("a request");
+    is_problem(&heard(stream), 415, "not-json");
+}
+
+#[test]
+fn without_a_shard_that_answers_that_is_said() {
+    let folder = Folder::new();
+    let (_server, socket) = serve(&folder, &["host1", "host2"]);
+    is_problem(&ask(&socket, "GET /api/v1/policies", ""), 503, "no-host");
+    is_problem(&ask(&socket, "GET /api/v1/status", ""), 503, "no-host");
+    let document = ask(&socket, "GET /api/v1/openapi.json", "");
+    assert_eq!((document.status, &document.body["openapi"]), (200, &json!("3.1.0")));
+}
+
+/// Requests beyond the most are refused at once, and do not wait behind those that are stuck.
+#[test]
+fn more_requests_than_there_may_be_are_refused() {
+    let folder = Folder::new();
+    let asked = shard(&folder.path("host1"), stuck);
+    let (server, socket) = serve(&folder, &["host1"]);
+    let waiting: Vec<UnixStream> = (0..REQUESTS_MAX)
+        .map(|_| {
+            let stream = send(&socket, "GET /api/v1/shards/host1/scrub", "");
+            asked.recv().expect("it came through");
+            stream
+        })
+        .collect();
+    is_problem(&ask(&socket, "GET /api/v1/policies", ""), 503, "busy");
+    // The end does not wait for them.
+    drop(server);
+    drop(waiting);
+}
