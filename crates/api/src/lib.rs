@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `routes` | the one table of what the API can do |
 //! | `fields` | the fields of the commands, by the description of their type |
+//! | `lists` | lists: filters and pages |
+//! | `pattern` | names that are chosen by a pattern |
 //! | `request` | from a request to a command, and back |
 //! | `problem` | why a request was not carried out |
 //! | `mailbox` | the way to a shard |
@@ -19,16 +21,20 @@
 
 mod fields;
 mod gather;
+mod lists;
 mod mailbox;
 mod openapi;
+mod pattern;
 mod problem;
 mod request;
 mod routes;
 mod server;
 
 pub use gather::{ShardDoor, gather};
+pub use lists::{LISTS, List};
 pub use mailbox::{MailboxError, exchange, status_within};
 pub use openapi::document;
+pub use pattern::is_named;
 pub use problem::{PROBLEM_JSON, Problem};
 pub use request::{ApiRequest, RequestParts};
 pub use routes::{

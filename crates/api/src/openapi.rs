@@ -3,8 +3,9 @@
 //! commands and answers.
 
 use crate::fields::{CommandShape, commands, json};
+use crate::lists::{LISTS, List, PAGING};
 use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{PREFIX, ROUTES, Route, RouteAnswer, SHARD, Shape};
+use crate::routes::{PREFIX, ROUTES, Right, Route, RouteAnswer, SHARD, Shape};
 use operator::Command;
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
@@ -16,6 +17,10 @@ pub fn document() -> Value {
     for route in ROUTES {
         let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
         path[route.method.name().to_ascii_lowercase()] = operation(route);
+    }
+    for list in LISTS {
+        let path = paths.entry(format!("{PREFIX}{}", list.path)).or_insert_with(|| json!({}));
+        path["get"] = listing(list);
     }
     json!({
         "openapi": "3.1.0",
@@ -41,13 +46,14 @@ pub fn document() -> Value {
     })
 }
 
-/// The first part of a path: what the route is about.
-fn tag(route: &Route) -> &'static str {
-    route.path.split('/').nth(1).unwrap_or_default()
+/// The first part of a path: what it is about.
+fn tag(path: &'static str) -> &'static str {
+    path.split('/').nth(1).unwrap_or_default()
 }
 
 fn tags() -> Vec<Value> {
-    let mut names: Vec<&str> = ROUTES.iter().map(tag).collect();
+    let paths = ROUTES.iter().map(|route| route.path);
+    let mut names: Vec<&str> = paths.chain(LISTS.iter().map(|list| list.path)).map(tag).collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().map(|name| json!({ "name": name })).collect()
@@ -64,7 +70,7 @@ fn operation(route: &Route) -> Value {
         "operationId": route.command.replace('-', "_"),
         "summary": shape.description.trim_end_matches('.'),
         "description": format!("Needs the role {} or more.", route.right.name()),
-        "tags": [tag(route)],
+        "tags": [tag(route.path)],
         "responses": {
             "200": answer(route.answer),
             "default": { "$ref": "#/components/responses/Problem" },
@@ -95,6 +101,49 @@ fn operation(route: &Route) -> Value {
         operation["parameters"] = Value::Array(parameters);
     }
     operation
+}
+
+fn listing(list: &List) -> Value {
+    let filters = list.filters.iter().map(|(name, what)| (*name, *what, json!("string")));
+    let paging = PAGING.iter().map(|(name, what)| {
+        (*name, *what, if *name == "limit" { json!("integer") } else { json!("string") })
+    });
+    let parameter = |(name, what, kind): (&str, &str, Value)| {
+        json!({ "name": name, "in": "query", "required": false, "description": what,
+                "schema": { "type": kind } })
+    };
+    json!({
+        "operationId": list.id,
+        "summary": list.summary,
+        "description": format!("Needs the role {} or more.", Right::View.name()),
+        "tags": [tag(list.path)],
+        "parameters": filters.chain(paging).map(parameter).collect::<Vec<_>>(),
+        "responses": {
+            "200": {
+                "description": "A page",
+                "content": { "application/json": { "schema": {
+                    "type": "object",
+                    "required": ["items", "total", "next"],
+                    "properties": {
+                        "items": {
+                            "type": "array",
+                            "description": "The items of this page, in order.",
+                            "items": reference(&(list.item.name)()),
+                        },
+                        "total": {
+                            "type": "integer",
+                            "description": "How many there are on all pages together.",
+                        },
+                        "next": {
+                            "type": ["string", "null"],
+                            "description": "Where the next page begins; null behind the last.",
+                        },
+                    },
+                }}},
+            },
+            "default": { "$ref": "#/components/responses/Problem" },
+        },
+    })
 }
 
 /// What a field is, also where that is said of one of its alternatives.
@@ -137,7 +186,11 @@ fn schemas() -> Map<String, Value> {
     };
     let mut named = vec![("Problem".to_owned(), Problem::schema())];
     Command::schemas(&mut named);
-    for Shape { name, schema, parts } in ROUTES.iter().filter_map(|route| shape(route.answer)) {
+    for Shape { name, schema, parts } in ROUTES
+        .iter()
+        .filter_map(|route| shape(route.answer))
+        .chain(LISTS.iter().map(|list| list.item))
+    {
         named.push((name().into_owned(), schema()));
         parts(&mut named);
     }

@@ -120,7 +120,7 @@ pub struct Shape {
     pub parts: fn(&mut Vec<Named>),
 }
 
-const fn shape<T: ToSchema>() -> Shape {
+pub(crate) const fn shape<T: ToSchema>() -> Shape {
     Shape { name: T::name, schema: T::schema, parts: T::schemas }
 }
 

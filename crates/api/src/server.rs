@@ -6,6 +6,7 @@
 //! time for a head, a body and an answer.
 
 use crate::gather::{ShardDoor, gather};
+use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
 use crate::openapi::document;
 use crate::problem::{PROBLEM_JSON, Problem};
@@ -159,6 +160,16 @@ fn router(api: &Arc<Api>) -> Router {
     for route in ROUTES {
         router = router.route(&format!("{PREFIX}{}", route.path), handler(api, route));
     }
+    for list in LISTS {
+        let api = Arc::clone(api);
+        let look = get(move |request: Request| async move {
+            match api.look(list, request).await {
+                Ok(value) => json(StatusCode::OK, value.to_string()),
+                Err(problem) => problem.into_response(),
+            }
+        });
+        router = router.route(&format!("{PREFIX}{}", list.path), look);
+    }
     let document = Arc::clone(api);
     let describe = get(move || async move { json(StatusCode::OK, document.document.clone()) });
     router
@@ -218,13 +229,37 @@ impl Api {
     ) -> Result<Value, Problem> {
         let said = read(request).await?;
         let (command, shard) = route.command(&said)?;
-        // Behind the body: a caller that sends it slowly takes no place.
+        let api = Arc::clone(self);
+        self.begin(move || api.carry_out(route, &command, shard.as_deref())).await
+    }
+
+    async fn look(
+        self: &Arc<Self>,
+        list: &'static List,
+        request: Request,
+    ) -> Result<Value, Problem> {
+        let said = read(request).await?;
+        if !said.body.is_empty() {
+            return Err(Problem::usage("this request has no body: its query says all"));
+        }
+        let api = Arc::clone(self);
+        self.begin(move || {
+            let report = gather(api.shards.clone()).ok_or_else(no_host)?;
+            list.page(&report, &said.query)
+        })
+        .await
+    }
+
+    /// Does what waits for shards, if there is a place. The caller has the request's body by then:
+    /// one that is sent slowly takes no place.
+    async fn begin(
+        &self,
+        work: impl FnOnce() -> Result<Value, Problem> + Send + 'static,
+    ) -> Result<Value, Problem> {
         let Ok(_place) = self.requests.try_acquire() else {
             return Err(Problem::busy(REQUESTS_MAX));
         };
-        let api = Arc::clone(self);
-        let carry_out = move || api.carry_out(route, &command, shard.as_deref());
-        let done = tokio::task::spawn_blocking(carry_out).await;
+        let done = tokio::task::spawn_blocking(work).await;
         done.unwrap_or_else(|_| Err(Problem::internal("the request ended in a panic: see the log")))
     }
 
