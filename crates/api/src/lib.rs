@@ -9,6 +9,7 @@
 //! | `lists` | lists: filters and pages |
 //! | `pattern` | names that are chosen by a pattern |
 //! | `request` | from a request to a command, and back |
+//! | `once` | requests with a key are carried out once |
 //! | `problem` | why a request was not carried out |
 //! | `mailbox` | the way to a shard |
 //! | `gather` | one picture of the answers of all shards |
@@ -23,6 +24,7 @@ mod fields;
 mod gather;
 mod lists;
 mod mailbox;
+mod once;
 mod openapi;
 mod pattern;
 mod problem;
@@ -33,6 +35,7 @@ mod server;
 pub use gather::{ShardDoor, gather};
 pub use lists::{LISTS, List};
 pub use mailbox::{MailboxError, exchange, status_within};
+pub use once::{KEY_HEADER, KEY_MAX};
 pub use openapi::document;
 pub use pattern::is_named;
 pub use problem::{PROBLEM_JSON, Problem};

@@ -4,9 +4,10 @@
 
 use crate::fields::{CommandShape, commands, json};
 use crate::lists::{LISTS, List, PAGING};
+use crate::once::{KEY_HEADER, KEY_MAX};
 use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{PREFIX, ROUTES, Right, Route, RouteAnswer, SHARD, Shape};
-use operator::Command;
+use crate::routes::{Method, PREFIX, ROUTES, Right, Route, RouteAnswer, SHARD, Shape};
+use operator::{Command, NewVolume};
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -32,10 +33,22 @@ pub fn document() -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/", "description": "Any host of the cluster" }],
+        // Whoever may connect to the socket may do everything.
+        "security": [],
         "tags": tags(),
         "paths": paths,
         "components": {
             "schemas": schemas(),
+            "parameters": {
+                "IdempotencyKey": {
+                    "name": KEY_HEADER,
+                    "in": "header",
+                    "required": false,
+                    "description": "The same request with the same key is carried out once, and \
+                                    answered as the first time, for ten minutes.",
+                    "schema": { "type": "string", "minLength": 1, "maxLength": KEY_MAX },
+                },
+            },
             "responses": {
                 "Problem": {
                     "description": "Why it was not carried out, and what to do",
@@ -51,12 +64,24 @@ fn tag(path: &'static str) -> &'static str {
     path.split('/').nth(1).unwrap_or_default()
 }
 
+/// What the first parts of paths are about.
+const TAGS: [(&str, &str); 12] = [
+    ("cluster", "Settings of the cluster"),
+    ("deleted-volumes", "Volumes that were deleted and can be brought back"),
+    ("domains", "Fault domains: racks, rooms, whatever fails as a whole"),
+    ("groups", "Disk groups of all hosts"),
+    ("hosts", "Hosts, their maintenance and their removal"),
+    ("orphans", "Components that the directory does not account for"),
+    ("policies", "Policies: rules that volumes follow"),
+    ("repairs", "Copies that are made again"),
+    ("resyncs", "Copies that get what they lack"),
+    ("shards", "Shards, each with the disk groups that it has"),
+    ("status", "Everything that the hosts know"),
+    ("volumes", "Volumes"),
+];
+
 fn tags() -> Vec<Value> {
-    let paths = ROUTES.iter().map(|route| route.path);
-    let mut names: Vec<&str> = paths.chain(LISTS.iter().map(|list| list.path)).map(tag).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.into_iter().map(|name| json!({ "name": name })).collect()
+    TAGS.iter().map(|(name, what)| json!({ "name": name, "description": what })).collect()
 }
 
 fn operation(route: &Route) -> Value {
@@ -73,7 +98,8 @@ fn operation(route: &Route) -> Value {
         "tags": [tag(route.path)],
         "responses": {
             "200": answer(route.answer),
-            "default": { "$ref": "#/components/responses/Problem" },
+            "4XX": { "$ref": "#/components/responses/Problem" },
+            "5XX": { "$ref": "#/components/responses/Problem" },
         },
     });
     if route.method.has_body() {
@@ -96,6 +122,9 @@ fn operation(route: &Route) -> Value {
             json!({ "name": name, "in": "query", "required": required, "schema": schema,
                     "description": description })
         }));
+    }
+    if route.method != Method::Get {
+        parameters.push(json!({ "$ref": "#/components/parameters/IdempotencyKey" }));
     }
     if !parameters.is_empty() {
         operation["parameters"] = Value::Array(parameters);
@@ -141,7 +170,8 @@ fn listing(list: &List) -> Value {
                     },
                 }}},
             },
-            "default": { "$ref": "#/components/responses/Problem" },
+            "4XX": { "$ref": "#/components/responses/Problem" },
+            "5XX": { "$ref": "#/components/responses/Problem" },
         },
     })
 }
@@ -186,13 +216,53 @@ fn schemas() -> Map<String, Value> {
     };
     let mut named = vec![("Problem".to_owned(), Problem::schema())];
     Command::schemas(&mut named);
-    for Shape { name, schema, parts } in ROUTES
-        .iter()
-        .filter_map(|route| shape(route.answer))
-        .chain(LISTS.iter().map(|list| list.item))
-    {
+    // Its fields are those of the request.
+    named.retain(|(name, _)| *name != NewVolume::name());
+    let answers = ROUTES.iter().filter_map(|route| shape(route.answer));
+    for Shape { name, schema, parts } in answers.chain(LISTS.iter().map(|list| list.item)) {
         named.push((name().into_owned(), schema()));
         parts(&mut named);
     }
-    named.into_iter().map(|(name, schema)| (name, json(&schema))).collect()
+    let mut all = Map::new();
+    for (name, schema) in named {
+        let mut schema = json(&schema);
+        name_alternatives(&name, &mut schema, &mut all);
+        all.insert(name, schema);
+    }
+    all
+}
+
+fn alternatives_of(schema: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let all = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+    all.into_iter().flatten()
+}
+
+/// Gives what an alternative of a type holds a name of its own: generators of clients have to make
+/// one up otherwise, and some make up the same one twice.
+fn name_alternatives(name: &str, schema: &mut Value, all: &mut Map<String, Value>) {
+    for alternative in alternatives_of(schema) {
+        let fields = alternative.get_mut("properties").and_then(Value::as_object_mut);
+        let Some(fields) = fields else { continue };
+        for (field, held) in fields.iter_mut().filter(|(_, held)| held["properties"].is_object()) {
+            let mut letters = field.chars();
+            let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+            let own: String = name.chars().chain(first).chain(letters).collect();
+            let reference = reference(&own);
+            all.insert(own, std::mem::replace(held, reference));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_a_path_is_about_is_described() {
+        let paths = ROUTES.iter().map(|route| route.path).chain(LISTS.iter().map(|list| list.path));
+        let used: BTreeSet<&str> = paths.map(tag).collect();
+        let known: BTreeSet<&str> = TAGS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(used, known);
+    }
 }

@@ -82,6 +82,19 @@ impl Problem {
         Self::new(415, "not-json", "The body is not JSON", detail)
     }
 
+    /// The key of the request is that of another one.
+    #[must_use]
+    pub fn other_request() -> Self {
+        let detail = "this idempotency key was used for another request: use a new one";
+        Self::new(422, "other-request", "The key is taken", detail)
+    }
+
+    /// Whether asking again later may help, although nothing was changed about the request.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self.status, 503 | 504)
+    }
+
     /// Something in here is wrong, and not the request.
     #[must_use]
     pub fn internal(detail: impl Into<String>) -> Self {

@@ -8,6 +8,7 @@
 use crate::gather::{ShardDoor, gather};
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
+use crate::once::{KEY_HEADER, KeyedCommand, Once, Outcome};
 use crate::openapi::document;
 use crate::problem::{PROBLEM_JSON, Problem};
 use crate::request::RequestParts;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -45,6 +46,8 @@ const HEAD_MAX: Duration = Duration::from_secs(10);
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 /// A shard that has not said anything by then is not asked for more.
 const ALIVE_MAX: Duration = Duration::from_secs(2);
+/// What is said where a request ended in a panic.
+const PANIC: &str = "the request ended in a panic: see the log";
 /// After a failure to accept a connection: the process has no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -99,7 +102,8 @@ pub fn start(socket: &Path, shards: Vec<ShardDoor>) -> Result<ApiServer, ApiErro
     let api = Arc::new(Api {
         shards,
         first: AtomicUsize::new(0),
-        requests: Semaphore::new(REQUESTS_MAX),
+        requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+        once: Once::default(),
         document: document().to_string(),
     });
     let serve = move || {
@@ -151,7 +155,8 @@ struct Api {
     shards: Vec<ShardDoor>,
     /// The shard that answered last, as an index.
     first: AtomicUsize,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
+    once: Once,
     document: String,
 }
 
@@ -227,8 +232,33 @@ impl Api {
         route: &'static Route,
         request: Request,
     ) -> Result<Value, Problem> {
+        let key = request.headers().get(KEY_HEADER).cloned();
         let said = read(request).await?;
-        let (command, shard) = route.command(&said)?;
+        let wanted = route.command(&said)?;
+        let Some(key) = key.filter(|_| route.method != Method::Get) else {
+            return self.carry_out_in_turn(route, wanted).await;
+        };
+        let key = key.to_str().map_err(|_| Problem::usage("the idempotency key is no text"))?;
+        let pending = self.once.pending(key, &wanted, Instant::now())?;
+        // A caller that goes away takes no answer along.
+        let api = Arc::clone(self);
+        let first = tokio::spawn(async move {
+            let begin = || async {
+                match api.carry_out_in_turn(route, wanted).await {
+                    Err(problem) if problem.is_passing() => Err(problem),
+                    outcome => Ok(outcome),
+                }
+            };
+            pending.get_or_try_init(begin).await.cloned()
+        });
+        first.await.unwrap_or_else(|_| Err(Problem::internal(PANIC)))?
+    }
+
+    async fn carry_out_in_turn(
+        self: &Arc<Self>,
+        route: &'static Route,
+        (command, shard): KeyedCommand,
+    ) -> Outcome {
         let api = Arc::clone(self);
         self.begin(move || api.carry_out(route, &command, shard.as_deref())).await
     }
@@ -256,11 +286,15 @@ impl Api {
         &self,
         work: impl FnOnce() -> Result<Value, Problem> + Send + 'static,
     ) -> Result<Value, Problem> {
-        let Ok(_place) = self.requests.try_acquire() else {
+        let Ok(place) = Arc::clone(&self.requests).try_acquire_owned() else {
             return Err(Problem::busy(REQUESTS_MAX));
         };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.unwrap_or_else(|_| Err(Problem::internal("the request ended in a panic: see the log")))
+        // The place is taken until the work is done, also where its caller is gone by then.
+        let done = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            work()
+        });
+        done.await.unwrap_or_else(|_| Err(Problem::internal(PANIC)))
     }
 
     /// Waits for shards.

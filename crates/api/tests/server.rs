@@ -10,6 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// A folder of this test's own, which ends with it.
@@ -90,13 +91,13 @@ struct Said {
     body: Value,
 }
 
-fn send(socket: &Path, head: &str, body: &str) -> UnixStream {
+fn send(socket: &Path, head: &str, body: &str, more: &str) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("the API");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
     let length = body.len();
     let text = format!(
         "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n\r\n{body}"
+         Content-Length: {length}\r\n{more}\r\n{body}"
     );
     stream.write_all(text.as_bytes()).expect("a request");
     stream
@@ -112,7 +113,7 @@ fn heard(mut stream: UnixStream) -> Said {
 }
 
 fn ask(socket: &Path, head: &str, body: &str) -> Said {
-    heard(send(socket, head, body))
+    heard(send(socket, head, body, ""))
 }
 
 fn serve(folder: &Folder, names: &[&str]) -> (ApiServer, PathBuf) {
@@ -196,6 +197,71 @@ fn without_a_shard_that_answers_that_is_said() {
     assert_eq!((document.status, &document.body["openapi"]), (200, &json!("3.1.0")));
 }
 
+/// Sends a request with a key.
+fn keyed(socket: &Path, key: &str, head: &str, body: &str) -> UnixStream {
+    send(socket, head, body, &format!("Idempotency-Key: {key}\r\n"))
+}
+
+#[test]
+fn a_request_with_a_key_is_carried_out_once() {
+    let folder = Folder::new();
+    let asked = shard(&folder.path("host1"), no);
+    let (_server, socket) = serve(&folder, &["host1"]);
+    let grow = |key: &str, size: u64| {
+        let body = format!("{{\"size_bytes\":{size}}}");
+        heard(keyed(&socket, key, "PUT /api/v1/volumes/a/size", &body))
+    };
+    is_problem(&grow("k", 1), 409, "failed");
+    is_problem(&grow("k", 1), 409, "failed");
+    is_problem(&grow("k", 2), 422, "other-request");
+    is_problem(&grow("l", 1), 409, "failed");
+    is_problem(&grow(&"k".repeat(129), 1), 400, "usage");
+    assert_eq!(asked.try_iter().count(), 2, "once for each key");
+    // Nothing is kept of what only looks.
+    for _ in 0..2 {
+        is_problem(&heard(keyed(&socket, "m", "GET /api/v1/volumes/bad", "")), 400, "usage");
+    }
+    assert_eq!(asked.try_iter().count(), 2);
+}
+
+/// Also where the first caller goes away before there is an answer.
+#[test]
+fn a_request_that_comes_meanwhile_gets_the_same_answer() {
+    let folder = Folder::new();
+    static MAY_ANSWER: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+    let say: Say = |command| {
+        let (may, changed) = &MAY_ANSWER;
+        if *command != Command::ClusterShow {
+            let may = may.lock().expect("nobody panicked");
+            drop(changed.wait_while(may, |may| !*may).expect("nobody panicked"));
+        }
+        yes(command)
+    };
+    let asked = shard(&folder.path("host1"), say);
+    let (_server, socket) = serve(&folder, &["host1"]);
+    let begin = || keyed(&socket, "k", "POST /api/v1/repairs", "");
+    let first = begin();
+    asked.recv().expect("it is under way");
+    drop(first);
+    let (second, third) = (begin(), begin());
+    *MAY_ANSWER.0.lock().expect("nobody panicked") = true;
+    MAY_ANSWER.1.notify_all();
+    let (second, third) = (heard(second), heard(third));
+    assert_eq!((second.status, third.status), (200, 200), "{}", second.body);
+    assert_eq!(asked.try_iter().count(), 0, "nobody was asked again");
+}
+
+/// What may be otherwise in a moment is not kept.
+#[test]
+fn a_key_may_be_used_again_where_no_host_answered() {
+    let folder = Folder::new();
+    let (_server, socket) = serve(&folder, &["host1"]);
+    let repair = || heard(keyed(&socket, "k", "POST /api/v1/repairs", ""));
+    is_problem(&repair(), 503, "no-host");
+    let _asked = shard(&folder.path("host1"), yes);
+    assert_eq!(repair().status, 200);
+}
+
 /// Requests beyond the most are refused at once, and do not wait behind those that are stuck.
 #[test]
 fn more_requests_than_there_may_be_are_refused() {
@@ -204,7 +270,7 @@ fn more_requests_than_there_may_be_are_refused() {
     let (server, socket) = serve(&folder, &["host1"]);
     let waiting: Vec<UnixStream> = (0..REQUESTS_MAX)
         .map(|_| {
-            let stream = send(&socket, "GET /api/v1/shards/host1/scrub", "");
+            let stream = send(&socket, "GET /api/v1/shards/host1/scrub", "", "");
             asked.recv().expect("it came through");
             stream
         })

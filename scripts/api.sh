@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The API: its description is valid, a client is made from it, and that client does what an operator does.
+# usage: api.sh GABION CACHE      CACHE: where the tools that this needs are installed and kept
+set -euo pipefail
+GABION=${1:?usage: api.sh GABION CACHE}
+CACHE=${2:?usage: api.sh GABION CACHE}
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+mkdir -p "$CACHE"; CACHE=$(realpath "$CACHE")
+
+tools() {
+  cmp -s "$here/api-requirements.txt" "$CACHE/requirements.txt" && return
+  rm -rf "$CACHE/venv"
+  python3 -m venv "$CACHE/venv"
+  "$CACHE/venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/api-requirements.txt"
+  cp "$here/api-requirements.txt" "$CACHE/requirements.txt"
+}
+description() {
+  gabion api describe >"$area/described.json"
+  "$CACHE/venv/bin/openapi-spec-validator" "$area/described.json"
+}
+# Its warnings are what is wrong with the description; what it says of tools for formatting is not.
+client() {
+  rm -rf "$area/client"
+  "$CACHE/venv/bin/openapi-python-client" generate --meta none --path "$area/described.json" \
+    --output-path "$area/client/gabion_client" >"$area/said" 2>&1 || { cat "$area/said"; return 1; }
+  not grep -A8 "Unable to\|WARNING parsing" "$area/said"
+}
+api() { gabion status --output json | field "it['api']['socket']"; }
+served() {
+  curl --silent --fail --unix-socket "$(api)" http://gabion/api/v1/openapi.json >"$area/served.json"
+  python3 -c "import json, sys; a, b = (json.load(open(p)) for p in sys.argv[1:]); assert a == b" \
+    "$area/described.json" "$area/served.json"
+}
+operate() {
+  PYTHONPATH="$area/client" "$CACHE/venv/bin/python" "$here/api_client.py" "$(api)"
+}
+# Whoever may not ask a host may not ask the API either.
+stranger() {
+  local socket; socket=$(api)
+  chmod a+rx "$area" "$GABION_DATA"
+  not setpriv --reuid=65534 --regid=65534 --clear-groups \
+    curl --silent --fail --unix-socket "$socket" http://gabion/api/v1/openapi.json
+  curl --silent --fail --unix-socket "$socket" http://gabion/api/v1/openapi.json >/dev/null
+}
+# The first host is gone: another one is asked. Its own shard is named as the one that does not answer.
+lost_host() {
+  gabion host kill host1
+  [ "$(curl --silent --unix-socket "$(api)" http://gabion/api/v1/policies | field "it[0]['name']")" = default ]
+  curl --silent --unix-socket "$(api)" http://gabion/api/v1/shards/host1/scrub >"$area/problem"
+  [ "$(field "it['status']" <"$area/problem")" = 503 ]
+  field "it['detail']" <"$area/problem" | grep -q "host1 does not answer"
+  gabion host start host1
+}
+down() {
+  local socket; socket=$(api)
+  gabion down
+  not test -e "$socket"
+}
+
+step "tools" tools
+step "the description is valid" description
+step "a client is made of it without a warning" client
+gabion up --detach --cache-size 128MiB --capacity-size 512MiB
+step "the description is served" served
+step "the client does what an operator does" operate
+step "nobody else gets in" stranger
+step "a host that is down" lost_host
+step "down" down
+conclude "the API"
