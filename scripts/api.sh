@@ -36,6 +36,15 @@ served() {
 operate() {
   PYTHONPATH="$area/client" "$CACHE/venv/bin/python" "$here/api_client.py" "$(api)"
 }
+# One who listens hears of a volume, and of its end.
+events() {
+  curl --silent --no-buffer --unix-socket "$(api)" http://gabion/api/v1/events >"$area/events" & background=$!
+  await 20 grep -q "^event: ready" "$area/events"
+  gabion volume create heard --size 8MiB
+  await 20 grep -q '"key":"heard"' "$area/events"
+  gabion volume delete heard --now --yes
+  await 20 grep -q '^data: {"item":null,"key":"heard","list":"/volumes"}' "$area/events"
+}
 # Whoever may not ask a host may not ask the API either.
 stranger() {
   local socket; socket=$(api)
@@ -65,6 +74,7 @@ step "a client is made of it without a warning" client
 gabion up --detach --cache-size 128MiB --capacity-size 512MiB
 step "the description is served" served
 step "the client does what an operator does" operate
+step "a listener hears what changes" events
 step "nobody else gets in" stranger
 step "a host that is down" lost_host
 step "down" down

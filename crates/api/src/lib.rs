@@ -5,6 +5,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | `routes` | the one table of what the API can do |
+//! | `events` | those who listen |
+//! | `feed` | what changes, for those who listen |
 //! | `fields` | the fields of the commands, by the description of their type |
 //! | `lists` | lists: filters and pages |
 //! | `pattern` | names that are chosen by a pattern |
@@ -20,6 +22,8 @@
 //! it has time.
 #![forbid(unsafe_code)]
 
+mod events;
+mod feed;
 mod fields;
 mod gather;
 mod lists;
@@ -32,6 +36,7 @@ mod request;
 mod routes;
 mod server;
 
+pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use lists::{LISTS, List};
 pub use mailbox::{MailboxError, exchange, status_within};

@@ -168,6 +168,11 @@ impl Filters {
 }
 
 impl List {
+    /// All of its items, each with its key.
+    pub(crate) fn all(&self, report: &StatusReport) -> Vec<(String, Value)> {
+        (self.items)(report, &Filters::default())
+    }
+
     /// The page that a query asks for: `items`, how many there are on all pages together in
     /// `total`, and in `next` where the next page begins, or null behind the last.
     ///
@@ -215,10 +220,10 @@ impl List {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn status() -> StatusReport {
+    pub(crate) fn status() -> StatusReport {
         let volume = |name: &str, health: &str, host: &str| {
             json!({
                 "name": name, "size_bytes": 1, "ftt": 0, "health": health, "owner": null,

@@ -2,6 +2,7 @@
 //! The description of the API (OpenAPI 3.1), made from the table of routes and from the types of
 //! commands and answers.
 
+use crate::events::LAST_EVENT;
 use crate::fields::{CommandShape, commands, json};
 use crate::lists::{LISTS, List, PAGING};
 use crate::once::{KEY_HEADER, KEY_MAX};
@@ -23,6 +24,7 @@ pub fn document() -> Value {
         let path = paths.entry(format!("{PREFIX}{}", list.path)).or_insert_with(|| json!({}));
         path["get"] = listing(list);
     }
+    paths.insert(format!("{PREFIX}/events"), json!({ "get": listening() }));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -65,9 +67,10 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 13] = [
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
+    ("events", "What changes"),
     ("domains", "Fault domains: racks, rooms, whatever fails as a whole"),
     ("groups", "Disk groups of all hosts"),
     ("hosts", "Hosts, their maintenance and their removal"),
@@ -130,6 +133,29 @@ fn operation(route: &Route) -> Value {
         operation["parameters"] = Value::Array(parameters);
     }
     operation
+}
+
+fn listening() -> Value {
+    json!({
+        "operationId": "event_stream",
+        "summary": "What changes, as server-sent events",
+        "description": "First `ready`: what changes from then on is told, so read the lists now. \
+                        Then `change`, with `list`, `key` and `item` (null: it is gone). `reset`: \
+                        events are missing, read the lists anew. Needs the role viewer or more.",
+        "tags": ["events"],
+        "parameters": [{
+            "name": LAST_EVENT, "in": "header", "required": false, "schema": { "type": "string" },
+            "description": "The id of the last event that the listener has.",
+        }],
+        "responses": {
+            "200": {
+                "description": "Events, without an end",
+                "content": { "text/event-stream": { "schema": { "type": "string" } } },
+            },
+            "4XX": { "$ref": "#/components/responses/Problem" },
+            "5XX": { "$ref": "#/components/responses/Problem" },
+        },
+    })
 }
 
 fn listing(list: &List) -> Value {
@@ -261,7 +287,7 @@ mod tests {
     #[test]
     fn what_a_path_is_about_is_described() {
         let paths = ROUTES.iter().map(|route| route.path).chain(LISTS.iter().map(|list| list.path));
-        let used: BTreeSet<&str> = paths.map(tag).collect();
+        let used: BTreeSet<&str> = paths.chain(["/events"]).map(tag).collect();
         let known: BTreeSet<&str> = TAGS.iter().map(|(name, _)| *name).collect();
         assert_eq!(used, known);
     }

@@ -5,6 +5,7 @@
 //! What a caller can hold is bounded: connections, requests under way, the bytes of a body, and the
 //! time for a head, a body and an answer.
 
+use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
@@ -30,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -104,11 +105,14 @@ pub fn start(socket: &Path, shards: Vec<ShardDoor>) -> Result<ApiServer, ApiErro
         first: AtomicUsize::new(0),
         requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
         once: Once::default(),
+        listeners: Arc::new(Listeners::new(run())),
         document: document().to_string(),
     });
     let serve = move || {
         runtime.block_on(async {
             tokio::spawn(accept(listener, router(&api)));
+            let (listeners, shards) = (Arc::clone(&api.listeners), api.shards.clone());
+            tokio::spawn(async move { listeners.watch(move || gather(shards.clone())).await });
             let _ = stopped.await;
         });
         // Whoever waits for a shard does not hold up the end.
@@ -150,6 +154,12 @@ async fn accept(listener: UnixListener, router: Router) {
     }
 }
 
+/// Tells this run of the program from others.
+fn run() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or_default()
+}
+
 /// What all requests share.
 struct Api {
     shards: Vec<ShardDoor>,
@@ -157,6 +167,7 @@ struct Api {
     first: AtomicUsize,
     requests: Arc<Semaphore>,
     once: Once,
+    listeners: Arc<Listeners>,
     document: String,
 }
 
@@ -175,6 +186,12 @@ fn router(api: &Arc<Api>) -> Router {
         });
         router = router.route(&format!("{PREFIX}{}", list.path), look);
     }
+    let listeners = Arc::clone(&api.listeners);
+    let listen = get(move |request: Request| async move {
+        let last = request.headers().get(LAST_EVENT).and_then(|last| last.to_str().ok());
+        listeners.listen(last.map(str::to_owned)).unwrap_or_else(IntoResponse::into_response)
+    });
+    router = router.route(&format!("{PREFIX}/events"), listen);
     let document = Arc::clone(api);
     let describe = get(move || async move { json(StatusCode::OK, document.document.clone()) });
     router

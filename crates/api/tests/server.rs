@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The listener, asked as `curl` would ask it, in front of shards that say what the test wants.
 
-use api::{ApiServer, BODY_MAX, REQUESTS_MAX, start};
+use api::{ApiServer, BODY_MAX, LISTENERS_MAX, REQUESTS_MAX, start};
 use operator::{Command, CommandFailure, CommandReply, ErrorKind};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -260,6 +261,89 @@ fn a_key_may_be_used_again_where_no_host_answered() {
     is_problem(&repair(), 503, "no-host");
     let _asked = shard(&folder.path("host1"), yes);
     assert_eq!(repair().status, 200);
+}
+
+/// Begins to listen; reads the head.
+fn listen(socket: &Path, more: &str) -> BufReader<UnixStream> {
+    let mut reader = BufReader::new(send(socket, "GET /api/v1/events", "", more));
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        reader.read_line(&mut line).expect("a head");
+    }
+    reader
+}
+
+/// The next event: its name, its id, its data.
+fn event(reader: &mut BufReader<UnixStream>) -> (String, String, Value) {
+    let mut fields = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        assert!(reader.read_line(&mut line).expect("an event") > 0, "the stream ended");
+        let line = line.trim_end();
+        if let Some((name, value)) = line.split_once(": ") {
+            fields.insert(name.to_owned(), value.to_owned());
+        }
+        // An empty line may also end a chunk of HTTP.
+        if line.is_empty()
+            && let Some(name) = fields.remove("event")
+        {
+            let data = serde_json::from_str(&fields["data"]).expect("data");
+            return (name, fields["id"].clone(), data);
+        }
+    }
+}
+
+#[test]
+fn listeners_are_told_what_changes_and_go_on_where_they_were() {
+    static SIZE: AtomicU32 = AtomicU32::new(1);
+    let folder = Folder::new();
+    let say: Say = |_| {
+        let status = json!({
+            "host": "host1", "health": "green", "directory": true, "alarms": [], "groups": [],
+            "hosts": [{ "name": "host1", "state": "up", "peer": "" }],
+            "volumes": [{
+                "name": "a", "size_bytes": SIZE.load(Ordering::Relaxed), "ftt": 0, "term": 1,
+                "health": "green", "owner": null, "clients": 0, "nbd": [], "components": [],
+            }],
+        });
+        Some(CommandReply::Ok(status))
+    };
+    let _asked = shard(&folder.path("host1"), say);
+    let (_server, socket) = serve(&folder, &["host1"]);
+    let mut first = listen(&socket, "");
+    let (name, begin, _) = event(&mut first);
+    assert_eq!(name, "ready");
+    SIZE.store(2, Ordering::Relaxed);
+    let (name, id, data) = event(&mut first);
+    assert_eq!(
+        (name.as_str(), &data["list"], &data["key"]),
+        ("change", &json!("/volumes"), &json!("a"))
+    );
+    assert_eq!(data["item"]["size_bytes"], 2);
+    drop(first);
+    // What happened meanwhile is told to one that comes back.
+    SIZE.store(3, Ordering::Relaxed);
+    let mut back = listen(&socket, &format!("Last-Event-ID: {id}\r\n"));
+    assert_eq!(event(&mut back).0, "ready");
+    assert_eq!(event(&mut back).2["item"]["size_bytes"], 3);
+    let mut behind = listen(&socket, &format!("Last-Event-ID: {begin}\r\n"));
+    assert_eq!(event(&mut behind).0, "ready");
+    assert_eq!(
+        (event(&mut behind).1, event(&mut behind).2["item"]["size_bytes"].clone()),
+        (id, json!(3))
+    );
+    let mut lost = listen(&socket, "Last-Event-ID: 1-1\r\n");
+    assert_eq!(event(&mut lost).0, "reset");
+}
+
+#[test]
+fn there_are_no_more_listeners_than_there_may_be() {
+    let folder = Folder::new();
+    let (_server, socket) = serve(&folder, &["host1"]);
+    let listeners: Vec<_> = (0..LISTENERS_MAX).map(|_| listen(&socket, "")).collect();
+    is_problem(&ask(&socket, "GET /api/v1/events", ""), 503, "busy");
+    drop(listeners);
 }
 
 /// Requests beyond the most are refused at once, and do not wait behind those that are stuck.
