@@ -33,7 +33,20 @@ pub struct List {
     pub item: Shape,
     /// Its filters, and what they choose. An item is in the list if all that are given choose it.
     pub filters: &'static [(&'static str, &'static str)],
-    items: fn(&StatusReport, &Filters) -> Vec<(String, Value)>,
+    items: for<'a> fn(&'a StatusReport, &Filters) -> Vec<Keyed<'a>>,
+}
+
+/// An item, and what it is found by again. Only those of a page become JSON.
+type Keyed<'a> = (String, &'a dyn Item);
+
+trait Item {
+    fn json(&self) -> Value;
+}
+
+impl<T: Serialize> Item for T {
+    fn json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
 }
 
 const NAME: (&str, &str) =
@@ -65,7 +78,7 @@ pub const LISTS: &[List] = &[
         filters: &[NAME],
         items: |report, filters| {
             let known = report.trash.iter().filter(|volume| filters.names(&volume.name));
-            known.filter_map(|volume| keyed(volume.id.clone(), volume)).collect()
+            known.map(|volume| keyed(volume.id.clone(), volume)).collect()
         },
     },
     List {
@@ -75,9 +88,10 @@ pub const LISTS: &[List] = &[
         item: shape::<HostReport>(),
         filters: &[HOST, ("state", "In this state: up, or another of state")],
         items: |report, filters| {
-            let known = report.hosts.iter().filter(|shard| filters.hosts(report, &shard.name));
-            let keyed = known.filter_map(|shard| keyed(shard.name.clone(), shard));
-            keyed.filter(|(_, shard)| filters.says("state", shard["state"].as_str())).collect()
+            let known = report.hosts.iter().filter(|shard| {
+                filters.hosts(&shard.name) && filters.chooses("state", &shard.state)
+            });
+            known.map(|shard| keyed(shard.name.clone(), shard)).collect()
         },
     },
     List {
@@ -87,13 +101,13 @@ pub const LISTS: &[List] = &[
         item: shape::<GroupReport>(),
         filters: &[HOST, ("health", "Of this health: green, yellow or red")],
         items: |report, filters| {
-            let known = report.groups.iter().filter(|group| filters.hosts(report, &group.host));
+            let known = report.groups.iter().filter(|group| {
+                filters.hosts(&group.host) && filters.chooses("health", &group.health)
+            });
             // One that did not open has no id: its place among those of its shard is as good.
-            let key = |(at, group): (usize, &GroupReport)| {
-                keyed(format!("{}/{}/{at:04}", group.host, group.id), group)
-            };
-            let keyed = known.enumerate().filter_map(key);
-            keyed.filter(|(_, group)| filters.says("health", group["health"].as_str())).collect()
+            let key =
+                |(at, group): (usize, &GroupReport)| format!("{}/{}/{at:04}", group.host, group.id);
+            known.enumerate().map(|(at, group)| keyed(key((at, group)), group)).collect()
         },
     },
     List {
@@ -104,62 +118,66 @@ pub const LISTS: &[List] = &[
         filters: &[HOST, ("volume", "Of this volume")],
         items: |report, filters| {
             let known = report.resyncs.iter().filter(|resync| {
-                filters.hosts(report, &resync.host) && filters.says("volume", Some(&resync.volume))
+                filters.hosts(&resync.host) && filters.says("volume", Some(&resync.volume))
             });
             let key = |it: &ResyncReport| format!("{}/{:08}/{}", it.volume, it.object, it.host);
-            known.filter_map(|resync| keyed(key(resync), resync)).collect()
+            known.map(|resync| keyed(key(resync), resync)).collect()
         },
     },
 ];
 
-/// An item, and what it is found by again.
-fn keyed(key: String, item: &impl Serialize) -> Option<(String, Value)> {
-    Some((key, serde_json::to_value(item).ok()?))
+fn keyed<T: Serialize>(key: String, item: &T) -> Keyed<'_> {
+    (key, item)
 }
 
-fn volumes(report: &StatusReport, filters: &Filters) -> Vec<(String, Value)> {
+fn volumes<'a>(report: &'a StatusReport, filters: &Filters) -> Vec<Keyed<'a>> {
     let is_wanted = |volume: &&VolumeReport| {
         let policy = volume.policy.as_ref().map(|policy| policy.name.as_str());
         let mut copies = volume.components.iter();
         filters.names(&volume.name)
             && filters.says("policy", policy)
             && filters.labels(volume)
-            && (!filters.has("host") || copies.any(|copy| filters.hosts(report, &copy.host)))
+            && filters.chooses("health", &volume.health)
+            && filters.chooses("compliance", &volume.compliance.state)
+            && (!filters.has("host") || copies.any(|copy| filters.hosts(&copy.host)))
     };
     let wanted = report.volumes.iter().filter(is_wanted);
-    let keyed = wanted.filter_map(|volume| keyed(volume.name.clone(), volume));
-    let is_so = |(_, volume): &(String, Value)| {
-        filters.says("health", volume["health"].as_str())
-            && filters.says("compliance", volume["compliance"]["state"].as_str())
-    };
-    keyed.filter(is_so).collect()
+    wanted.map(|volume| keyed(volume.name.clone(), volume)).collect()
 }
 
 /// The filters of a request: name and value.
 #[derive(Clone, Debug, Default)]
-struct Filters(BTreeMap<String, String>);
+struct Filters {
+    said: BTreeMap<String, String>,
+    /// The shards that the filter `host` is of, if it is given.
+    shards: Option<Vec<String>>,
+}
 
 impl Filters {
     fn has(&self, filter: &str) -> bool {
-        self.0.contains_key(filter)
+        self.said.contains_key(filter)
     }
 
     /// Whether a filter chooses what has this value; one that is not given chooses all.
     fn says(&self, filter: &str, value: Option<&str>) -> bool {
-        self.0.get(filter).is_none_or(|wanted| value == Some(wanted))
+        self.said.get(filter).is_none_or(|wanted| value == Some(wanted))
+    }
+
+    /// The same of a word that a type stands for.
+    fn chooses(&self, filter: &str, word: &impl Serialize) -> bool {
+        !self.has(filter) || self.says(filter, word.json().as_str())
     }
 
     fn names(&self, name: &str) -> bool {
-        self.0.get("name").is_none_or(|pattern| is_named(name, pattern))
+        self.said.get("name").is_none_or(|pattern| is_named(name, pattern))
     }
 
-    fn hosts(&self, report: &StatusReport, shard: &str) -> bool {
-        let of = |wanted: &String| shards_of(&report.hosts, wanted);
-        self.0.get("host").is_none_or(|wanted| of(wanted).iter().any(|name| name == shard))
+    fn hosts(&self, shard: &str) -> bool {
+        self.shards.as_ref().is_none_or(|shards| shards.iter().any(|name| name == shard))
     }
 
     fn labels(&self, volume: &VolumeReport) -> bool {
-        let Some(wanted) = self.0.get("label") else { return true };
+        let Some(wanted) = self.said.get("label") else { return true };
         match wanted.split_once('=') {
             Some((key, value)) => volume.labels.get(key).is_some_and(|found| found == value),
             None => volume.labels.contains_key(wanted),
@@ -170,7 +188,8 @@ impl Filters {
 impl List {
     /// All of its items, each with its key.
     pub(crate) fn all(&self, report: &StatusReport) -> Vec<(String, Value)> {
-        (self.items)(report, &Filters::default())
+        let items = (self.items)(report, &Filters::default());
+        items.into_iter().map(|(key, item)| (key, item.json())).collect()
     }
 
     /// The page that a query asks for: `items`, how many there are on all pages together in
@@ -194,13 +213,14 @@ impl List {
                 }
                 "after" => after = Some(value.as_str()),
                 filter if self.filters.iter().any(|(known, _)| *known == filter) => {
-                    if filters.0.insert(filter.to_owned(), value.clone()).is_some() {
+                    if filters.said.insert(filter.to_owned(), value.clone()).is_some() {
                         return Err(Problem::usage(format!("'{filter}' is there twice")));
                     }
                 }
                 other => return Err(self.no_filter(other)),
             }
         }
+        filters.shards = filters.said.get("host").map(|host| shards_of(&report.hosts, host));
         let mut items = (self.items)(report, &filters);
         items.sort_by(|(one, _), (other, _)| one.cmp(other));
         let total = items.len();
@@ -208,7 +228,7 @@ impl List {
         let is_more = items.len() > limit;
         items.truncate(limit);
         let next = items.last().filter(|_| is_more).map(|(key, _)| key.clone());
-        let items: Vec<Value> = items.into_iter().map(|(_, item)| item).collect();
+        let items: Vec<Value> = items.into_iter().map(|(_, item)| item.json()).collect();
         Ok(json!({ "items": items, "total": total, "next": next }))
     }
 

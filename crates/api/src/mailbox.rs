@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asks a shard through its control socket: one line of JSON goes there and one comes back.
 
-use operator::{Command, CommandReply, StatusReport};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use operator::{Command, StatusReport};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -53,11 +53,20 @@ pub fn exchange<Q: Serialize, A: DeserializeOwned>(
     Ok(serde_json::from_str(&answer)?)
 }
 
+/// A [`operator::CommandReply`] to [`Command::Status`], read into its type at once: the way through
+/// `serde_json::Value` takes several times as long where there are thousands of volumes.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StatusReply {
+    Ok(Box<StatusReport>),
+    Error(IgnoredAny),
+}
+
 /// A shard's status. `None` where it does not answer within `patience`.
 #[must_use]
 pub fn status_within(socket: &Path, patience: Duration) -> Option<StatusReport> {
     match exchange(socket, &Command::Status, patience).ok()? {
-        CommandReply::Ok(value) => serde_json::from_value(value).ok(),
-        CommandReply::Error(_) => None,
+        StatusReply::Ok(report) => Some(*report),
+        StatusReply::Error(_) => None,
     }
 }

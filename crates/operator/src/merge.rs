@@ -28,6 +28,9 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
     let unsaved = no_backup(&statuses);
     let lead = statuses.iter().position(|s| s.directory).unwrap_or(0);
     let mut merged = statuses.remove(lead);
+    // Thousands of volumes, each looked for in the answer of each shard.
+    let names = merged.volumes.iter().enumerate();
+    let places: Map<String, usize> = names.map(|(at, one)| (one.name.clone(), at)).collect();
     for status in statuses {
         merged.groups.extend(status.groups);
         merged.turns.extend(status.turns);
@@ -36,9 +39,8 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
         merged.memory.extend(status.memory);
         merged.alarms.extend(status.alarms);
         for theirs in status.volumes {
-            let Some(ours) = merged.volumes.iter_mut().find(|v| v.name == theirs.name) else {
-                continue;
-            };
+            let Some(at) = places.get(&theirs.name) else { continue };
+            let ours = &mut merged.volumes[*at];
             ours.clients += theirs.clients;
             ours.limited.extend(theirs.limited);
             ours.cached.extend(theirs.cached);
@@ -71,7 +73,9 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
         mark_silent(&mut merged, name);
     }
     for volume in &mut merged.volumes {
-        let of_it = merged.resyncs.iter().filter(|one| one.volume == volume.name);
+        // They are sorted by the name of their volume.
+        let first = merged.resyncs.partition_point(|one| one.volume < volume.name);
+        let of_it = merged.resyncs[first..].iter().take_while(|one| one.volume == volume.name);
         volume.copied_in_seconds = ResyncSum::of(of_it).seconds_left;
         volume.compliance = volume.find_compliance();
     }
