@@ -204,10 +204,9 @@ fn listing(list: &List) -> Value {
 
 /// What a field is, also where that is said of one of its alternatives.
 fn description(schema: &Value) -> &str {
-    let of = |schema: &'_ Value| schema["description"].as_str().map(str::len).is_some();
     let parts = schema["oneOf"].as_array().into_iter().flatten();
-    let found = std::iter::once(schema).chain(parts).find(|schema| of(schema));
-    found.and_then(|schema| schema["description"].as_str()).unwrap_or_default()
+    let mut all = std::iter::once(schema).chain(parts);
+    all.find_map(|schema| schema["description"].as_str()).unwrap_or_default()
 }
 
 fn path_parameter(name: &str, shape: &CommandShape) -> Value {

@@ -3,7 +3,7 @@
 
 use crate::fields::{CommandShape, commands, is_of};
 use crate::problem::Problem;
-use crate::routes::{Method, PREFIX, ROUTES, Route, SHARD};
+use crate::routes::{PREFIX, ROUTES, Route, SHARD};
 use operator::Command;
 use serde_json::{Map, Value};
 
@@ -158,12 +158,6 @@ impl ApiRequest {
             target = format!("{target}{sign}{field}={}", encoded(&text));
         }
         Some(Self { route, target, body: None })
-    }
-
-    /// How it is asked for.
-    #[must_use]
-    pub fn method(&self) -> Method {
-        self.route.method
     }
 }
 
