@@ -34,6 +34,7 @@ pub struct Feed {
     run: u64,
     next: u64,
     events: VecDeque<ChangeEvent>,
+    /// What lasts of each item, as it was seen last.
     known: Option<BTreeMap<(&'static str, String), Value>>,
 }
 
@@ -96,34 +97,33 @@ impl Feed {
     /// Takes in what all shards say now, or that none says anything. True: there are new events.
     pub fn take(&mut self, report: Option<&StatusReport>) -> bool {
         let before = self.next;
+        let mut known = self.known.take();
         let mut now = BTreeMap::new();
-        now.insert(("/status", "answers".to_owned()), Value::Bool(report.is_some()));
+        let status = |what: &str| ("/status", what.to_owned());
+        let mut items = vec![(status("answers"), Value::Bool(report.is_some()))];
         match report {
             Some(report) => {
                 let health = serde_json::to_value(report.health).unwrap_or_default();
-                now.insert(("/status", "health".to_owned()), health);
-                now.insert(("/status", "alarms".to_owned()), json!(report.alarms));
+                items.push((status("health"), health));
+                items.push((status("alarms"), json!(report.alarms)));
                 for list in LISTS {
-                    let items = list.all(report).into_iter();
-                    now.extend(items.map(|(key, item)| ((list.path, key), item)));
+                    let all = list.all(report).into_iter();
+                    items.extend(all.map(|(key, item)| ((list.path, key), item)));
                 }
             }
             // What was there may be there still: only the answers are missing.
-            None => {
-                let known = self.known.iter().flatten();
-                let rest = known.filter(|((_, key), _)| key != "answers");
-                now.extend(rest.map(|(key, item)| (key.clone(), item.clone())));
-            }
+            None => now = known.clone().unwrap_or_default(),
         }
-        if let Some(known) = self.known.take() {
-            for (key, item) in &now {
-                if known.get(key).map(lasting) != Some(lasting(item)) {
-                    self.tell(key, item.clone());
-                }
+        for (key, item) in items {
+            let lasting = lasting(&item);
+            let was = known.as_mut().map(|known| known.remove(&key));
+            if was.is_some_and(|was| was.as_ref() != Some(&lasting)) {
+                self.tell(&key, item);
             }
-            for key in known.keys().filter(|key| !now.contains_key(*key)) {
-                self.tell(key, Value::Null);
-            }
+            now.insert(key, lasting);
+        }
+        for key in known.iter().flat_map(BTreeMap::keys).filter(|key| !now.contains_key(*key)) {
+            self.tell(key, Value::Null);
         }
         self.known = Some(now);
         self.next > before

@@ -7,7 +7,7 @@ use crate::fields::{CommandShape, commands, json};
 use crate::lists::{LISTS, List, PAGING};
 use crate::once::{KEY_HEADER, KEY_MAX};
 use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{Method, PREFIX, ROUTES, Right, Route, RouteAnswer, SHARD, Shape};
+use crate::routes::{Method, PREFIX, ROUTES, Right, Route, RouteAnswer, Shape};
 use operator::{Command, NewVolume};
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
@@ -42,14 +42,14 @@ pub fn document() -> Value {
         "components": {
             "schemas": schemas(),
             "parameters": {
-                "IdempotencyKey": {
-                    "name": KEY_HEADER,
-                    "in": "header",
-                    "required": false,
-                    "description": "The same request with the same key is carried out once, and \
-                                    answered as the first time, for ten minutes.",
-                    "schema": { "type": "string", "minLength": 1, "maxLength": KEY_MAX },
-                },
+                "IdempotencyKey": parameter(
+                    KEY_HEADER,
+                    "header",
+                    false,
+                    &json!({ "type": "string", "minLength": 1, "maxLength": KEY_MAX }),
+                    "The same request with the same key is carried out once, and answered as the \
+                     first time, for ten minutes.",
+                ),
             },
             "responses": {
                 "Problem": {
@@ -99,11 +99,7 @@ fn operation(route: &Route) -> Value {
         "summary": shape.description.trim_end_matches('.'),
         "description": format!("Needs the role {} or more.", route.right.name()),
         "tags": [tag(route.path)],
-        "responses": {
-            "200": answer(route.answer),
-            "4XX": { "$ref": "#/components/responses/Problem" },
-            "5XX": { "$ref": "#/components/responses/Problem" },
-        },
+        "responses": responses(&answer(route.answer)),
     });
     if route.method.has_body() {
         let fields: Map<String, Value> = free().map(|(n, s)| (n.clone(), s.clone())).collect();
@@ -120,10 +116,7 @@ fn operation(route: &Route) -> Value {
         });
     } else {
         parameters.extend(free().map(|(name, schema)| {
-            let required = shape.required.contains(name);
-            let description = description(schema);
-            json!({ "name": name, "in": "query", "required": required, "schema": schema,
-                    "description": description })
+            parameter(name, "query", shape.required.contains(name), schema, description(schema))
         }));
     }
     if route.method != Method::Get {
@@ -143,62 +136,53 @@ fn listening() -> Value {
                         Then `change`, with `list`, `key` and `item` (null: it is gone). `reset`: \
                         events are missing, read the lists anew. Needs the role viewer or more.",
         "tags": ["events"],
-        "parameters": [{
-            "name": LAST_EVENT, "in": "header", "required": false, "schema": { "type": "string" },
-            "description": "The id of the last event that the listener has.",
-        }],
-        "responses": {
-            "200": {
-                "description": "Events, without an end",
-                "content": { "text/event-stream": { "schema": { "type": "string" } } },
-            },
-            "4XX": { "$ref": "#/components/responses/Problem" },
-            "5XX": { "$ref": "#/components/responses/Problem" },
-        },
+        "parameters": [parameter(
+            LAST_EVENT,
+            "header",
+            false,
+            &json!({ "type": "string" }),
+            "The id of the last event that the listener has.",
+        )],
+        "responses": responses(&json!({
+            "description": "Events, without an end",
+            "content": { "text/event-stream": { "schema": { "type": "string" } } },
+        })),
     })
 }
 
 fn listing(list: &List) -> Value {
-    let filters = list.filters.iter().map(|(name, what)| (*name, *what, json!("string")));
-    let paging = PAGING.iter().map(|(name, what)| {
-        (*name, *what, if *name == "limit" { json!("integer") } else { json!("string") })
+    let asked = list.filters.iter().chain(&PAGING).map(|(name, what)| {
+        let kind = if *name == "limit" { "integer" } else { "string" };
+        parameter(name, "query", false, &json!({ "type": kind }), what)
     });
-    let parameter = |(name, what, kind): (&str, &str, Value)| {
-        json!({ "name": name, "in": "query", "required": false, "description": what,
-                "schema": { "type": kind } })
-    };
     json!({
         "operationId": list.id,
         "summary": list.summary,
         "description": format!("Needs the role {} or more.", Right::View.name()),
         "tags": [tag(list.path)],
-        "parameters": filters.chain(paging).map(parameter).collect::<Vec<_>>(),
-        "responses": {
-            "200": {
-                "description": "A page",
-                "content": { "application/json": { "schema": {
-                    "type": "object",
-                    "required": ["items", "total", "next"],
-                    "properties": {
-                        "items": {
-                            "type": "array",
-                            "description": "The items of this page, in order.",
-                            "items": reference(&(list.item.name)()),
-                        },
-                        "total": {
-                            "type": "integer",
-                            "description": "How many there are on all pages together.",
-                        },
-                        "next": {
-                            "type": ["string", "null"],
-                            "description": "Where the next page begins; null behind the last.",
-                        },
+        "parameters": asked.collect::<Vec<_>>(),
+        "responses": responses(&json!({
+            "description": "A page",
+            "content": { "application/json": { "schema": {
+                "type": "object",
+                "required": ["items", "total", "next"],
+                "properties": {
+                    "items": {
+                        "type": "array",
+                        "description": "The items of this page, in order.",
+                        "items": reference(&(list.item.name)()),
                     },
-                }}},
-            },
-            "4XX": { "$ref": "#/components/responses/Problem" },
-            "5XX": { "$ref": "#/components/responses/Problem" },
-        },
+                    "total": {
+                        "type": "integer",
+                        "description": "How many there are on all pages together.",
+                    },
+                    "next": {
+                        "type": ["string", "null"],
+                        "description": "Where the next page begins; null behind the last.",
+                    },
+                },
+            }}},
+        })),
     })
 }
 
@@ -210,11 +194,24 @@ fn description(schema: &Value) -> &str {
 }
 
 fn path_parameter(name: &str, shape: &CommandShape) -> Value {
-    let (schema, said) = match shape.fields.get(name) {
-        Some(schema) if name != SHARD => (schema.clone(), description(schema).to_owned()),
-        _ => (json!({ "type": "string" }), "The shard that is asked.".to_owned()),
-    };
-    json!({ "name": name, "in": "path", "required": true, "schema": schema, "description": said })
+    match shape.fields.get(name) {
+        Some(schema) => parameter(name, "path", true, schema, description(schema)),
+        // `{shard}`, the only name that is no field.
+        None => {
+            parameter(name, "path", true, &json!({ "type": "string" }), "The shard that is asked.")
+        }
+    }
+}
+
+fn parameter(name: &str, place: &str, required: bool, schema: &Value, what: &str) -> Value {
+    json!({ "name": name, "in": place, "required": required, "description": what,
+            "schema": schema })
+}
+
+/// The answer to a request that was carried out, and that to any other.
+fn responses(answer: &Value) -> Value {
+    let problem = json!({ "$ref": "#/components/responses/Problem" });
+    json!({ "200": answer, "4XX": problem, "5XX": problem })
 }
 
 fn reference(name: &str) -> Value {

@@ -106,7 +106,6 @@ pub fn start(socket: &Path, shards: Vec<ShardDoor>) -> Result<ApiServer, ApiErro
         requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
         once: Once::default(),
         listeners: Arc::new(Listeners::new(run())),
-        document: document().to_string(),
     });
     let serve = move || {
         runtime.block_on(async {
@@ -168,7 +167,6 @@ struct Api {
     requests: Arc<Semaphore>,
     once: Once,
     listeners: Arc<Listeners>,
-    document: String,
 }
 
 fn router(api: &Arc<Api>) -> Router {
@@ -192,8 +190,7 @@ fn router(api: &Arc<Api>) -> Router {
         listeners.listen(last.map(str::to_owned)).unwrap_or_else(IntoResponse::into_response)
     });
     router = router.route(&format!("{PREFIX}/events"), listen);
-    let document = Arc::clone(api);
-    let describe = get(move || async move { json(StatusCode::OK, document.document.clone()) });
+    let describe = get(|| async { json(StatusCode::OK, document().to_string()) });
     router
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {

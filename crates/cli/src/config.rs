@@ -67,15 +67,13 @@ impl HostFiles {
 
     /// Names and control sockets of its shards.
     pub fn control_sockets(&self) -> Vec<(String, PathBuf)> {
-        let control = |config: &HostConfig| config.control.trim_start_matches("unix:").into();
         let shards = self.shards.iter().map(|shard| &shard.config);
-        shards.map(|config| (config.name.clone(), control(config))).collect()
+        shards.map(|config| (config.name.clone(), control_socket(config))).collect()
     }
 
     /// Where its API listens: beside what its shards hang on, or beside the control socket.
     pub fn api_socket(&self) -> PathBuf {
-        let control = self.first().control.trim_start_matches("unix:");
-        let beside = self.leash.as_deref().unwrap_or(Path::new(control));
+        let beside = self.leash.clone().unwrap_or_else(|| control_socket(self.first()));
         beside.with_extension("api.sock")
     }
 }
@@ -90,6 +88,11 @@ impl ShardFile {
     pub fn endpoints(&self) -> Result<Option<Endpoints>> {
         endpoints(&self.path, &self.config)
     }
+}
+
+/// The control socket of a shard.
+pub fn control_socket(config: &HostConfig) -> PathBuf {
+    config.control.trim_start_matches("unix:").into()
 }
 
 fn member_file(path: &Path, config: &HostConfig) -> Option<PathBuf> {

@@ -4,7 +4,7 @@
 use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
 use crate::client;
-use crate::config::{CONFIG_DEFAULT, read_host};
+use crate::config::{CONFIG_DEFAULT, control_socket, read_host};
 use crate::member::DirectoryMember;
 use crate::memory;
 use crate::serve::serve_api;
@@ -46,7 +46,7 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     let endpoints = shard.endpoints()?;
     let mut config = shard.config;
     config.nbd_socket = args.socket.over(&config.nbd_socket);
-    if let Some(dir) = Path::new(config.control.trim_start_matches("unix:")).parent() {
+    if let Some(dir) = control_socket(&config).parent() {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("cannot make the folder '{}'", dir.display()))?;
     }
@@ -65,7 +65,7 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
 
 /// Turns SIGTERM and SIGINT into the operator's stop command.
 fn stop_on_signal(config: &HostConfig, member: DirectoryMember) {
-    let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
+    let socket = control_socket(config);
     let Ok(mut signals) = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,

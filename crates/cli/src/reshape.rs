@@ -7,7 +7,7 @@
 use crate::Fail;
 use crate::args::{AddDiskArgs, Cli, GroupCreateArgs};
 use crate::client;
-use crate::config::{ShardFile, read_config, write_config};
+use crate::config::{ShardFile, control_socket, read_config, write_config};
 use crate::output::{self, say};
 use crate::target::TargetHost;
 use anyhow::{Context, Result};
@@ -33,7 +33,7 @@ pub struct Place {
 pub fn places(target: &TargetHost) -> Result<Vec<Place>> {
     let place = |shard: ShardFile| {
         let ShardFile { path, config } = shard;
-        let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
+        let socket = control_socket(&config);
         Place { path, config, socket }
     };
     let read = |path: PathBuf| Ok(ShardFile { config: read_config(&path)?, path });

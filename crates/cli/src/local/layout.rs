@@ -13,7 +13,7 @@
 //! DIR/hostN/             host.toml, device files, sockets; DIR/hostN.M/ for each shard of several
 //! ```
 
-use crate::config::read_config;
+use crate::config::{control_socket, read_config};
 use anyhow::{Context, Result, bail};
 use diskgroup::CreateSizes;
 use host::{ClusterKind, HostConfig, MemoryConfig, SocketConfig, Tuning};
@@ -260,7 +260,7 @@ impl Layout {
         for name in cluster.host_names() {
             // A configuration that cannot be read is reported by the host's start.
             let Ok(config) = read_config(&self.host_config(&name)) else { continue };
-            let socket = Path::new(config.control.trim_start_matches("unix:"));
+            let socket = control_socket(&config);
             let Some(made_at) = socket.parent() else { continue };
             if !is_same_folder(made_at, &self.host_dir(&name)) {
                 bail!(

@@ -12,7 +12,7 @@
 use crate::devices::readback::hold;
 use crate::devices::superblock::{
     OpenCapacity, format_capacity, init_cache, open_capacity, open_disk, open_new, read_superblock,
-    write_again, write_superblock,
+    settle_slot, write_superblock,
 };
 use crate::memory::{MemoryParts, StoreMemory};
 use crate::state::DiskGroup;
@@ -58,7 +58,7 @@ fn next_id(kept: &[OpenCapacity]) -> Result<GroupId, GroupError> {
 async fn rename(env: &Env, device: &OpenCapacity, group: GroupId) -> Result<(), GroupError> {
     let mut superblock = device.superblock;
     superblock.group = group;
-    write_again(env, &device.path, &device.disk, SUPERBLOCK_SLOTS[device.slot]).await?;
+    settle_slot(env, &device.path, &device.disk, SUPERBLOCK_SLOTS[device.slot]).await?;
     for slot in [1 - device.slot, device.slot] {
         superblock.sequence += 1;
         write_superblock(env, &device.path, &device.disk, slot, &superblock).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn mark_partial(env: &Env, device: &Rows<'_>) -> Result<u64, Gr
         let Some((mut row, newest)) = found.filter(|(row, _)| !row.is_deleted) else { continue };
         row.lost_at = Some(row.meta.seat);
         let slots = [at, at + PAGE];
-        write_again(env, device.path, device.disk, slots[newest]).await?;
+        settle_slot(env, device.path, device.disk, slots[newest]).await?;
         for slot in [1 - newest, newest] {
             row.sequence += 1;
             let mut page = env.buf(PAGE_SIZE);
@@ -181,7 +181,7 @@ async fn put_new_capacity(
     let given_up = given_up & !(1 << at);
     superblock.kind =
         DeviceKind::Cache { layout, read_cache, capacity, count, given_up, has_direct };
-    write_again(env, &spec.cache, &cache, SUPERBLOCK_SLOTS[slot]).await?;
+    settle_slot(env, &spec.cache, &cache, SUPERBLOCK_SLOTS[slot]).await?;
     for slot in [1 - slot, slot] {
         superblock.sequence += 1;
         write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;

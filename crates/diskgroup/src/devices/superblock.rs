@@ -259,7 +259,7 @@ pub(crate) async fn write_superblock(
 
 /// Makes the page at `offset` durable before its other slot is written over: what was read there a
 /// failed write may have left, to go with the power (store rule 3).
-pub(crate) async fn write_again(
+pub(crate) async fn settle_slot(
     env: &Env,
     path: &str,
     disk: &Disk,
@@ -285,7 +285,7 @@ pub(crate) async fn mark_halved(
         layout.halves_from = from;
     }
     // The older one first: one of them is whole at any time.
-    write_again(env, path, disk, SUPERBLOCK_SLOTS[newest]).await?;
+    settle_slot(env, path, disk, SUPERBLOCK_SLOTS[newest]).await?;
     for slot in [1 - newest, newest] {
         let read = disk.read(SUPERBLOCK_SLOTS[slot], env.buf(PAGE_SIZE));
         if Superblock::is_before_halves(&read.await.map_err(device_error(path))?) {

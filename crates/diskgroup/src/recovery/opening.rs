@@ -9,7 +9,7 @@ use crate::devices::guard::{guarded, guarded_by};
 use crate::devices::out::{Named, Tolerance, open_or_leave};
 use crate::devices::readback::hold;
 use crate::devices::replace::{Rows, mark_partial};
-use crate::devices::superblock::{open_disk, read_superblock, write_again, write_superblock};
+use crate::devices::superblock::{open_disk, read_superblock, settle_slot, write_superblock};
 use crate::latency::Watched;
 use crate::log::Log;
 use crate::memory::{MemoryParts, MemoryPlace, StoreMemory};
@@ -70,7 +70,7 @@ async fn recover(
 ) -> Result<(), GroupError> {
     if !inner.options.mutations.trust_what_is_read() {
         let newest = format::SUPERBLOCK_SLOTS[label.slot];
-        write_again(env, &spec.cache, &inner.cache, newest).await?;
+        settle_slot(env, &spec.cache, &inner.cache, newest).await?;
     }
     recover_devices(inner, &label, tolerance).await?;
     // What is in again has marked rows by now (step 3 of `out`).
