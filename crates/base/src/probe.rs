@@ -247,6 +247,8 @@ crate::named! {
         Rebalanced = "rebalanced",
         /// A volume was larger than when its clients began.
         VolumeGrown = "volume-grown",
+        /// One that came back smaller than it had been was made as large again.
+        VolumeGrownAgain = "volume-grown-again",
         /// A spare volume was made.
         SpareMade = "spare-made",
         /// One was made with fewer copies than it is to have.

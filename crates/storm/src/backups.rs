@@ -6,6 +6,7 @@ use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
+use directory::VolumeRecord;
 use operator::{Command, CommandReply, OrphanReport};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,6 +21,8 @@ const BETWEEN_LOSSES_SECONDS: i64 = 400 * 86_400;
 /// After so many refused adoptions the run ends, because an operator would have to decide. By then
 /// every host has said what it holds.
 const REFUSED_MAX: u32 = 40;
+/// After so many rounds of adoptions every host has said what it holds, also of what nobody used.
+const TOLD_ROUNDS: u32 = 16;
 
 impl SeedRun {
     /// Takes a backup, makes changes that the backup does not have, and sets the directory back to
@@ -167,12 +170,13 @@ impl SeedRun {
     /// If only an operator could decide, the run ends.
     pub(crate) fn adopt_all(&mut self, is_done: impl Fn(&Self) -> bool) -> Result<(), Violation> {
         self.wait("all hosts ready after the restore", |run| run.all_ready())?;
-        let mut refused = 0;
+        let (mut refused, mut rounds) = (0, 0);
         let mut reason = String::new();
         self.wait("everything adopted", |run| {
             if is_done(run) {
                 return true;
             }
+            rounds += 1;
             let Some(list) = run.orphans() else { return false };
             let names: base::Set<String> = list.into_iter().filter_map(|o| o.volume).collect();
             for volume in names {
@@ -185,6 +189,9 @@ impl SeedRun {
                     other => tracing::info!(?other, "adopted or not"),
                 }
             }
+            if rounds >= TOLD_ROUNDS {
+                run.grow_again();
+            }
             run.cluster.world.run_for(Duration::from_secs(10));
             refused >= REFUSED_MAX
         })?;
@@ -194,6 +201,25 @@ impl SeedRun {
             self.is_over = true;
         }
         Ok(())
+    }
+
+    /// Volumes that came back smaller than they were are made as large again. A host that was cut
+    /// off when a volume grew has not said on disk that its component is a part of it. If such a
+    /// part ever held anything, its clients read zeros now, and the oracle knows.
+    fn grow_again(&mut self) {
+        for name in (0..self.plan.volumes.len()).map(VolumePlan::name) {
+            let now = self.cluster.records.value(&directory::volume_key(&name));
+            let now = now.and_then(|value| VolumeRecord::decode(&value).ok());
+            let (Some(now), Some(known)) = (now, self.cluster.records.volume(&name)) else {
+                continue;
+            };
+            let size_bytes = known.size_bytes;
+            if now.size_bytes < size_bytes {
+                let host = self.any_host();
+                let done = self.is_done(host, Command::VolumeGrow { name, size_bytes });
+                base::hit_if(done, base::Probe::VolumeGrownAgain);
+            }
+        }
     }
 
     /// What was taken out of a record before the directory was set back, and found again only after
