@@ -15,13 +15,17 @@
 //! | `problem` | why a request was not carried out |
 //! | `mailbox` | the way to a shard |
 //! | `gather` | one picture of the answers of all shards |
+//! | `configs` | what is written on the machine beside a command |
 //! | `server` | the listener |
+//! | `client` | asks the listener |
 //! | `openapi` | the description of the API |
 //!
 //! Nothing here is on the data path: a shard is asked through its control socket, and answers when
 //! it has time.
 #![forbid(unsafe_code)]
 
+mod client;
+mod configs;
 mod events;
 mod feed;
 mod fields;
@@ -36,6 +40,8 @@ mod request;
 mod routes;
 mod server;
 
+pub use client::{ApiClient, CallError};
+pub use configs::{NoConfigs, ShardConfigs};
 pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use lists::{LISTS, List};

@@ -25,6 +25,10 @@ pub const SHARD: &str = "shard";
 const USUAL: Duration = Duration::from_secs(30);
 /// The same where copies are made, or much is read first.
 const LONG: Duration = Duration::from_secs(120);
+/// The same where thousands of records are written, or all volumes of a policy changed.
+const MANY_RECORDS: Duration = Duration::from_secs(600);
+/// The same where devices are formatted: a new file is written completely.
+const FORMAT: Duration = Duration::from_secs(1800);
 
 /// Methods of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,8 +170,12 @@ impl Route {
         Self { asked, ..self }
     }
 
+    const fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
     const fn long(self) -> Self {
-        Self { patience: LONG, ..self }
+        self.within(LONG)
     }
 
     /// The names in its path.
@@ -182,12 +190,8 @@ impl Route {
 }
 
 /// Commands that no route carries out, and why.
-pub const WITHOUT_ROUTE: [(&str, &str); 4] = [
-    ("stop", "it ends the host's daemon: whoever started it ends it"),
-    ("group-create", "the host's configuration file is written with it: `gabion group create`"),
-    ("group-extend", "the host's configuration file is written with it: `gabion group add-disk`"),
-    ("group-remove", "the host's configuration file is written with it: `gabion group remove`"),
-];
+pub const WITHOUT_ROUTE: [(&str, &str); 1] =
+    [("stop", "it ends the host's daemon: whoever started it ends it")];
 
 use AskedShards::{All, Named as OfShard};
 use Method::{Delete, Get, Patch, Post, Put};
@@ -197,6 +201,7 @@ const VOLUME: RouteAnswer = one::<VolumeReport>();
 const CLUSTER: RouteAnswer = one::<ClusterReport>();
 const DOMAINS: RouteAnswer = one::<DomainsReport>();
 const MAINTENANCE: RouteAnswer = one::<MaintenanceReport>();
+const GROUP: RouteAnswer = one::<GroupConfig>();
 const SCRUBS: RouteAnswer = many::<ScrubReport>();
 
 /// All of it.
@@ -225,7 +230,8 @@ pub const ROUTES: &[Route] = &[
     route(Delete, "/deleted-volumes/{volume}", "volume-purge", Operate, RouteAnswer::Nothing),
     route(Get, "/policies", "policy-list", View, many::<PolicyReport>()),
     route(Post, "/policies", "policy-create", Operate, one::<PolicyReport>()),
-    route(Patch, "/policies/{name}", "policy-edit", Operate, one::<PolicyEditReport>()).long(),
+    route(Patch, "/policies/{name}", "policy-edit", Operate, one::<PolicyEditReport>())
+        .within(MANY_RECORDS),
     route(Delete, "/policies/{name}", "policy-delete", Operate, one::<PolicyReport>()),
     route(Post, "/policies/{name}/check", "policy-check", View, one::<PolicyCheckReport>()),
     route(Post, "/policies/{name}/what-if", "policy-what-if", View, one::<PolicyCheckReport>()),
@@ -244,29 +250,27 @@ pub const ROUTES: &[Route] = &[
     route(Post, "/domains", "domain-create", Administer, DOMAINS),
     route(Delete, "/domains/{name}", "domain-delete", Administer, DOMAINS),
     route(Post, "/domains/assignments", "domain-assign", Administer, DOMAINS),
-    route(Post, "/repairs", "repair-now", Operate, one::<RepairReport>()).long(),
+    route(Post, "/repairs", "repair-now", Operate, one::<RepairReport>()).within(MANY_RECORDS),
     route(Get, "/orphans", "orphan-list", View, many::<OrphanReport>()),
     route(Post, "/orphans/{volume}/adopt", "orphan-adopt", Administer, VOLUME).long(),
     route(Delete, "/orphans/{volume}", "orphan-delete", Administer, RouteAnswer::Nothing),
-    route(Get, "/shards/{shard}/groups/{id}", "group-show", View, one::<GroupDetail>()).of(OfShard),
-    route(
-        Post,
-        "/shards/{shard}/groups/{group}/close",
-        "group-close",
-        Administer,
-        one::<GroupConfig>(),
-    )
-    .of(OfShard)
-    .long(),
-    route(
-        Post,
-        "/shards/{shard}/groups/{group}/open",
-        "group-open",
-        Administer,
-        one::<GroupConfig>(),
-    )
-    .of(OfShard)
-    .long(),
+    route(Post, "/shards/{shard}/groups", "group-create", Administer, GROUP)
+        .of(OfShard)
+        .within(FORMAT),
+    route(Get, "/shards/{shard}/groups/{group}", "group-show", View, one::<GroupDetail>())
+        .of(OfShard),
+    route(Delete, "/shards/{shard}/groups/{group}", "group-remove", Administer, GROUP)
+        .of(OfShard)
+        .within(FORMAT),
+    route(Post, "/shards/{shard}/groups/{group}/devices", "group-extend", Administer, GROUP)
+        .of(OfShard)
+        .within(FORMAT),
+    route(Post, "/shards/{shard}/groups/{group}/close", "group-close", Administer, GROUP)
+        .of(OfShard)
+        .within(FORMAT),
+    route(Post, "/shards/{shard}/groups/{group}/open", "group-open", Administer, GROUP)
+        .of(OfShard)
+        .within(FORMAT),
     route(Get, "/shards/{shard}/scrub", "scrub-status", View, SCRUBS).of(OfShard),
     route(Post, "/shards/{shard}/scrub", "scrub-start", Operate, SCRUBS).of(OfShard),
     route(Delete, "/shards/{shard}/scrub", "scrub-pause", Operate, SCRUBS).of(OfShard),
@@ -286,5 +290,5 @@ pub const ROUTES: &[Route] = &[
         one::<RestoreReport>(),
     )
     .of(OfShard)
-    .long(),
+    .within(MANY_RECORDS),
 ];

@@ -5,6 +5,7 @@
 //! What a caller can hold is bounded: connections, requests under way, the bytes of a body, and the
 //! time for a head, a body and an answer.
 
+use crate::configs::ShardConfigs;
 use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
 use crate::lists::{LISTS, List};
@@ -84,11 +85,15 @@ impl Drop for ApiServer {
     }
 }
 
-/// Begins to answer at `socket` for shards.
+/// Begins to answer at `socket` for shards, whose configuration files `configs` writes.
 ///
 /// # Errors
 /// [`ApiError::Listen`].
-pub fn start(socket: &Path, shards: Vec<ShardDoor>) -> Result<ApiServer, ApiError> {
+pub fn start(
+    socket: &Path,
+    shards: Vec<ShardDoor>,
+    configs: Arc<dyn ShardConfigs>,
+) -> Result<ApiServer, ApiError> {
     let failed = |source| ApiError::Listen { path: socket.to_owned(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -102,6 +107,7 @@ pub fn start(socket: &Path, shards: Vec<ShardDoor>) -> Result<ApiServer, ApiErro
     let (stop, stopped) = oneshot::channel();
     let api = Arc::new(Api {
         shards,
+        configs,
         first: AtomicUsize::new(0),
         requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
         once: Once::default(),
@@ -162,6 +168,7 @@ fn run() -> u64 {
 /// What all requests share.
 struct Api {
     shards: Vec<ShardDoor>,
+    configs: Arc<dyn ShardConfigs>,
     /// The shard that answered last, as an index.
     first: AtomicUsize,
     requests: Arc<Semaphore>,
@@ -328,8 +335,12 @@ impl Api {
             AskedShards::Named => self.named(shard.unwrap_or_default())?,
         };
         let (name, socket) = asked;
+        self.configs.check(name, command)?;
         match exchange(socket, command, route.patience) {
-            Ok(CommandReply::Ok(value)) => Ok(value),
+            Ok(CommandReply::Ok(value)) => {
+                self.configs.keep(name, command, &value)?;
+                Ok(value)
+            }
             Ok(CommandReply::Error(failure)) => Err(failure.into()),
             Err(MailboxError::Away(error)) => Err(Problem::no_host(format!(
                 "{name} does not answer ({error}): is it running? see 'gabion host list'"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The listener, asked as `curl` would ask it, in front of shards that say what the test wants.
 
-use api::{ApiServer, BODY_MAX, LISTENERS_MAX, REQUESTS_MAX, start};
+use api::{ApiServer, BODY_MAX, LISTENERS_MAX, NoConfigs, REQUESTS_MAX, start};
 use operator::{Command, CommandFailure, CommandReply, ErrorKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// A folder of this test's own, which ends with it.
@@ -120,7 +120,7 @@ fn ask(socket: &Path, head: &str, body: &str) -> Said {
 fn serve(folder: &Folder, names: &[&str]) -> (ApiServer, PathBuf) {
     let socket = folder.path("api.sock");
     let shards = names.iter().map(|name| ((*name).to_owned(), folder.path(name))).collect();
-    (start(&socket, shards).expect("an API"), socket)
+    (start(&socket, shards, Arc::new(NoConfigs)).expect("an API"), socket)
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_request_is_carried_out_by_a_shard_that_answers() {
     let said = ask(&socket, "DELETE /api/v1/volumes/a?for_good=true", "");
     assert_eq!(said.body["for_good"], true);
     let said = ask(&socket, "GET /api/v1/shards/host2/groups/%2Fdev%2Fsdb", "");
-    assert_eq!((said.status, &said.body["id"]), (200, &json!("/dev/sdb")));
+    assert_eq!((said.status, &said.body["group"]), (200, &json!("/dev/sdb")));
 
     let mode = std::fs::metadata(&socket).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it is for its user alone");

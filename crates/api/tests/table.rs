@@ -109,7 +109,12 @@ fn samples() -> Vec<Value> {
         json!({ "command": "orphan-list" }),
         json!({ "command": "orphan-adopt", "volume": "a", "name": "b", "force": true }),
         json!({ "command": "orphan-delete", "volume": "a" }),
-        json!({ "command": "group-show", "id": "12ab" }),
+        json!({ "command": "group-show", "group": "12ab" }),
+        json!({
+            "command": "group-create", "cache": "/dev/sdb", "capacity": ["/dev/sdc"], "wipe": true,
+        }),
+        json!({ "command": "group-extend", "group": "/dev/sdb", "device": "/dev/sdd" }),
+        json!({ "command": "group-remove", "group": "/dev/sdb" }),
         json!({ "command": "group-close", "group": "/dev/sdb", "stop_volumes": true }),
         json!({ "command": "group-open", "group": "/dev/sdb" }),
         json!({ "command": "scrub-status" }),

@@ -3,7 +3,6 @@
 
 use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
-use crate::client;
 use crate::config::{CONFIG_DEFAULT, control_socket, read_host};
 use crate::member::DirectoryMember;
 use crate::memory;
@@ -13,10 +12,14 @@ use anyhow::{Context, Result, bail};
 use devicemodel::{DeviceModel, SlowedDriver};
 use env::{Address, Driver, Either, Env, Fifo};
 use host::{HostConfig, MachineMemory, Node, NodeOptions, SocketConfig};
+use operator::{Command, CommandReply};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{error, info};
+
+/// Longest wait for a host to say that it stops.
+const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// How a host ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +82,7 @@ fn stop_on_signal(config: &HostConfig, member: DirectoryMember) {
                 std::process::exit(1); // not ready yet: nothing to end cleanly
             }
             // A host that stops may be gone before it answers.
-            let _ = client::ask::<Option<()>>(&socket, &operator::Command::Stop);
+            let _ = api::exchange::<_, CommandReply>(&socket, &Command::Stop, STOP_MAX);
         }
     });
 }

@@ -19,10 +19,7 @@ use host::{ClusterKind, RestoreError};
 use operator::{BackupReport, Command, RestoreReport};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Longest wait for a host to put a backup back: thousands of records, in many transactions.
-const RESTORE_MAX: Duration = Duration::from_secs(300);
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a directory is reached. The gateway to etcd, if there is one, ends when this is dropped.
 struct Door {
@@ -127,9 +124,9 @@ fn done(records: usize, volumes: usize) {
 fn backups(cli: &Cli) -> Result<()> {
     let target = TargetHost::find(cli)?;
     let (mut all, mut is_any) = (Vec::new(), false);
-    for (_, socket) in target.hosts() {
+    for (_, door) in target.shards() {
         // A host that does not answer is left out, as in lists of devices.
-        let said = client::ask::<Vec<BackupReport>>(&socket, &Command::DirectoryBackups);
+        let said = client::ask::<Vec<BackupReport>>(&door, &Command::DirectoryBackups);
         is_any |= said.is_ok();
         all.extend(said.unwrap_or_default());
     }
@@ -168,8 +165,8 @@ fn age(taken: u64) -> String {
 
 /// `gabion directory restore --from-host`: the host restores a backup from its own disk groups.
 fn restore_kept(cli: &Cli, name: &str, number: Option<u64>, replace: bool) -> Result<()> {
-    let hosts = TargetHost::find(cli)?.hosts();
-    let Some((_, socket)) = hosts.iter().find(|(host, _)| host == name) else {
+    let hosts = TargetHost::find(cli)?.shards();
+    let Some((_, door)) = hosts.iter().find(|(host, _)| host == name) else {
         let names: Vec<&str> = hosts.iter().map(|(host, _)| host.as_str()).collect();
         return Err(Fail::failed(format!(
             "host '{name}' cannot be asked from here, only {}: run the command on {name} itself",
@@ -178,7 +175,7 @@ fn restore_kept(cli: &Cli, name: &str, number: Option<u64>, replace: bool) -> Re
         .into());
     };
     let restore = Command::DirectoryRestore { number, replace };
-    let report: RestoreReport = client::ask_within(socket, &restore, RESTORE_MAX)?;
+    let report: RestoreReport = client::ask(door, &restore)?;
     output::print(cli.output, &report, |report| {
         say!("number {} of {}, taken {}", report.number, report.host, age(report.taken));
         done(report.records, report.volumes);

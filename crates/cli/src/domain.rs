@@ -2,57 +2,57 @@
 //! `gabion domain`.
 
 use crate::args::{AssignArgs, Cli, DomainCommand, Output};
+use crate::client::{self, ApiDoor};
 use crate::output::{self, say};
-use crate::target::{TargetHost, any_host};
-use crate::{Fail, ask, client};
+use crate::target::TargetHost;
+use crate::{Fail, ask};
 use anyhow::Result;
 use base::format_size;
 use operator::{Command, DomainReport, DomainsReport};
-use std::path::Path;
 
 /// Volumes that are named.
 const VOLUMES_SHOWN: usize = 8;
 
 pub fn domain(cli: &Cli, command: &DomainCommand) -> Result<()> {
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     match command {
         DomainCommand::List => {
-            output::print(cli.output, &asked(&socket, &Command::DomainList)?, say_domains)
+            output::print(cli.output, &asked(&door, &Command::DomainList)?, say_domains)
         }
         DomainCommand::Create { name, within } => {
             let create = Command::DomainCreate { name: name.clone(), within: within.clone() };
-            output::print(cli.output, &asked(&socket, &create)?, |_| {
+            output::print(cli.output, &asked(&door, &create)?, |_| {
                 say!("fault domain {name} created: gabion domain assign HOST.. --to {name}");
             })
         }
         DomainCommand::Assign { hosts, to, how } => {
-            assign(cli, &socket, hosts, Some(to.as_str()), *how)
+            assign(cli, &door, hosts, Some(to.as_str()), *how)
         }
-        DomainCommand::Unassign { hosts, how } => assign(cli, &socket, hosts, None, *how),
+        DomainCommand::Unassign { hosts, how } => assign(cli, &door, hosts, None, *how),
         DomainCommand::Delete { name } => {
             let delete = Command::DomainDelete { name: name.clone() };
-            output::print(cli.output, &asked(&socket, &delete)?, |_| {
+            output::print(cli.output, &asked(&door, &delete)?, |_| {
                 say!("fault domain {name} deleted");
             })
         }
     }
 }
 
-fn asked(socket: &Path, command: &Command) -> Result<DomainsReport> {
-    client::ask(socket, command)
+fn asked(door: &ApiDoor, command: &Command) -> Result<DomainsReport> {
+    client::ask(door, command)
 }
 
 /// Shows what would move and asks, where something would; then assigns.
 fn assign(
     cli: &Cli,
-    socket: &Path,
+    door: &ApiDoor,
     hosts: &[String],
     domain: Option<&str>,
     how: AssignArgs,
 ) -> Result<()> {
     let assign = |check| {
         let (hosts, domain) = (hosts.to_vec(), domain.map(str::to_owned));
-        asked(socket, &Command::DomainAssign { hosts, domain, check })
+        asked(door, &Command::DomainAssign { hosts, domain, check })
     };
     if !how.yes {
         let report = assign(true)?;

@@ -3,7 +3,7 @@
 
 use crate::args::Cli;
 use crate::output::{self, say};
-use crate::target::{TargetHost, any_host};
+use crate::target::TargetHost;
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
@@ -14,9 +14,9 @@ const PARTS_SHOWN: usize = 8;
 
 pub fn explain(cli: &Cli, name: &str) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let command = Command::VolumeExplain { name: name.to_owned() };
-    let report: PlacementReport = client::ask(&socket, &command)?;
+    let report: PlacementReport = client::ask(&door, &command)?;
     output::print(cli.output, &report, say_placement)
 }
 

@@ -88,8 +88,8 @@ fn show(cli: &Cli, wanted: &str) -> Result<()> {
     };
     let found: Vec<_> = all().filter(is_meant).collect();
     let exact = found.iter().find(|group| group.id == wanted);
-    let id = match (exact, found.as_slice()) {
-        (Some(group), _) | (None, [group]) => group.id.clone(),
+    let group = match (exact, found.as_slice()) {
+        (Some(group), _) | (None, [group]) => *group,
         (None, []) => {
             return Err(Fail::failed(format!(
                 "no host that answers has an open disk group '{}': see 'gabion group list'",
@@ -105,12 +105,14 @@ fn show(cli: &Cli, wanted: &str) -> Result<()> {
             .into());
         }
     };
-    let command = Command::GroupShow { id };
-    let mut answers = target.control_sockets().into_iter();
-    let detail = answers.find_map(|socket| client::ask::<GroupDetail>(&socket, &command).ok());
-    let Some(detail) = detail else {
-        return Err(Fail::failed("the host of that disk group has just gone: try again").into());
-    };
+    let door = target.door().of(&group.host);
+    let command = Command::GroupShow { group: group.id.clone() };
+    let detail: GroupDetail = client::ask(&door, &command).map_err(|error| {
+        if error.is::<Fail>() {
+            return error;
+        }
+        Fail::failed("the host of that disk group has just gone: try again").into()
+    })?;
     output::print(cli.output, &detail, people)
 }
 

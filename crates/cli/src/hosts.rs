@@ -8,7 +8,7 @@ use crate::maintenance;
 use crate::memory;
 use crate::output::{self, say};
 use crate::scrub::{self, time};
-use crate::target::{TargetHost, any_host, gather};
+use crate::target::{TargetHost, gather};
 use crate::upgrade;
 use crate::{Fail, client};
 use anyhow::Result;
@@ -103,7 +103,7 @@ fn host_state(host: &HostReport) -> String {
 /// `gabion host remove`.
 pub fn remove(cli: &Cli, host: &str, lost: bool, yes: bool) -> Result<()> {
     placement::check_name(host).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     if !yes {
         let what = match lost {
             true => format!("host '{host}' and gives up all that it had"),
@@ -112,7 +112,7 @@ pub fn remove(cli: &Cli, host: &str, lost: bool, yes: bool) -> Result<()> {
         ask::confirm_name(Deed::Remove, &what, host)?;
     }
     let command = Command::HostRemove { host: host.to_owned(), lost };
-    let report: RemovalReport = client::ask(&socket, &command)?;
+    let report: RemovalReport = client::ask(&door, &command)?;
     output::print(cli.output, &report, |report| {
         say!("{host} is no host of the cluster any more");
         if report.copies > 0 {

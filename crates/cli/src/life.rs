@@ -5,7 +5,7 @@ use crate::args::Cli;
 use crate::ask::{self, Deed};
 use crate::output::{self, say};
 use crate::scrub::time;
-use crate::target::{TargetHost, any_host, gather};
+use crate::target::{TargetHost, gather};
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
@@ -37,7 +37,7 @@ pub fn rename(cli: &Cli, name: &str, new: &str) -> Result<()> {
     let target = TargetHost::find(cli)?;
     unused(&target, name)?;
     let command = Command::VolumeRename { name: name.to_owned(), new: new.to_owned() };
-    let volume: VolumeReport = client::ask(&any_host(&target)?, &command)?;
+    let volume: VolumeReport = client::ask(&target.door(), &command)?;
     output::print(cli.output, &volume, |volume| {
         say!("volume {name} is called {} from now on", volume.name);
         if let Some(uri) = volume.nbd.first() {
@@ -60,7 +60,7 @@ pub fn delete(cli: &Cli, name: &str, now: bool, yes: bool) -> Result<()> {
         ask::confirm_name(Deed::Delete, &what, name)?;
     }
     let command = Command::VolumeDelete { name: name.to_owned(), for_good: now };
-    let () = client::ask(&any_host(&target)?, &command)?;
+    let () = client::ask(&target.door(), &command)?;
     output::print(cli.output, &json!({"name": name, "deleted": true, "for_good": now}), |_| {
         match now {
             true => say!("volume {name} deleted for good"),
@@ -77,8 +77,8 @@ pub fn delete(cli: &Cli, name: &str, now: bool, yes: bool) -> Result<()> {
 pub fn undelete(cli: &Cli, volume: &str, name: Option<&str>) -> Result<()> {
     name.map_or(Ok(()), check_name)?;
     let (volume, name) = (volume.to_owned(), name.map(str::to_owned));
-    let socket = any_host(&TargetHost::find(cli)?)?;
-    let volume: VolumeReport = client::ask(&socket, &Command::VolumeUndelete { volume, name })?;
+    let door = TargetHost::find(cli)?.door();
+    let volume: VolumeReport = client::ask(&door, &Command::VolumeUndelete { volume, name })?;
     output::print(cli.output, &volume, |volume| {
         say!("volume {} of {} is back", volume.name, format_size(volume.size_bytes));
         if let Some(uri) = volume.nbd.first() {
@@ -100,7 +100,7 @@ pub fn purge(cli: &Cli, volume: &str, yes: bool) -> Result<()> {
         }
     }
     let command = Command::VolumePurge { volume: volume.to_owned() };
-    let () = client::ask(&any_host(&target)?, &command)?;
+    let () = client::ask(&target.door(), &command)?;
     output::print(cli.output, &json!({"volume": volume, "purged": true}), |_| {
         say!("deleted volume {volume} is gone for good");
     })

@@ -17,8 +17,9 @@
 //!                    gather                the answers of all hosts as one report
 //! whom to ask        target                a cluster on this machine, or this machine's host
 //! this machine       local                 a cluster that `gabion up` makes and keeps running
-//! one host           daemon, shards
+//! one host           daemon, shards, serve
 //! below all          config, devices       host.toml; devices of disk groups
+//!                    group_files           what the API writes into them
 //!                    labels                labels of volumes, as they are written
 //!                    memory                what the machine has, what a host says of its own
 //!                    client                a question to a host
@@ -40,6 +41,7 @@ mod domain;
 mod door;
 mod explain;
 mod group;
+mod group_files;
 mod hosts;
 mod labels;
 mod latency;

@@ -4,7 +4,7 @@
 use crate::args::{Cli, MaintenanceCommand, Output, WhatIfCommand};
 use crate::output::{self, say};
 use crate::resync::bar;
-use crate::target::{TargetHost, any_host};
+use crate::target::TargetHost;
 use crate::{Fail, ask, client, policy};
 use anyhow::Result;
 use base::format_size;
@@ -29,7 +29,7 @@ pub fn maintenance(cli: &Cli, command: &MaintenanceCommand) -> Result<()> {
         }
         MaintenanceCommand::Exit { host } => {
             let command = Command::MaintenanceExit { host: host.clone() };
-            let report: MaintenanceReport = client::ask(&any_host(&target)?, &command)?;
+            let report: MaintenanceReport = client::ask(&target.door(), &command)?;
             output::print(cli.output, &report, |report| {
                 say!("{host} takes part again");
                 if report.under_way > 0 {
@@ -60,7 +60,7 @@ fn check(
     mode: Option<MaintenanceMode>,
 ) -> Result<MaintenanceReport> {
     let command = Command::MaintenanceCheck { host: host.to_owned(), mode };
-    client::ask(&any_host(target)?, &command)
+    client::ask(&target.door(), &command)
 }
 
 fn enter(
@@ -79,7 +79,7 @@ fn enter(
         }
     }
     let command = Command::MaintenanceEnter { host: host.to_owned(), mode };
-    let mut report: MaintenanceReport = client::ask(&any_host(target)?, &command)?;
+    let mut report: MaintenanceReport = client::ask(&target.door(), &command)?;
     if waits {
         report = wait(cli, target, report)?;
     }

@@ -3,30 +3,27 @@
 
 use crate::Fail;
 use crate::args::{Cli, OrphanCommand};
+use crate::client::{self, ApiDoor};
+use crate::output;
 use crate::output::say;
-use crate::target::{TargetHost, any_host};
-use crate::{client, output};
+use crate::target::TargetHost;
 use anyhow::Result;
 use base::format_size;
 use operator::{Command, OrphanReport, VolumeReport};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Longest wait for an adoption: hundreds of records, each confirmed.
-const ADOPT_MAX: Duration = Duration::from_secs(120);
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `gabion orphan ...`.
 pub fn orphan(cli: &Cli, command: &OrphanCommand) -> Result<()> {
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     match command {
         OrphanCommand::List => {
-            let orphans: Vec<OrphanReport> = client::ask(&socket, &Command::OrphanList)?;
+            let orphans: Vec<OrphanReport> = client::ask(&door, &Command::OrphanList)?;
             output::print(cli.output, &orphans, |orphans| table(orphans))
         }
         OrphanCommand::Show { volume } => {
-            let mut orphans: Vec<OrphanReport> = client::ask(&socket, &Command::OrphanList)?;
+            let mut orphans: Vec<OrphanReport> = client::ask(&door, &Command::OrphanList)?;
             orphans.retain(|orphan| is_of(orphan, volume));
             if orphans.is_empty() {
                 return Err(Fail::failed(format!(
@@ -36,11 +33,11 @@ pub fn orphan(cli: &Cli, command: &OrphanCommand) -> Result<()> {
             }
             output::print(cli.output, &orphans, |orphans| orphans.iter().for_each(details))
         }
-        OrphanCommand::Adopt { all: true, .. } => adopt_all(cli, &socket),
+        OrphanCommand::Adopt { all: true, .. } => adopt_all(cli, &door),
         OrphanCommand::Adopt { volume, name, force, .. } => {
             let (volume, name) = (volume.clone().unwrap_or_default(), name.clone());
             let adopt = Command::OrphanAdopt { volume, name, force: *force };
-            let volume: VolumeReport = client::ask_within(&socket, &adopt, ADOPT_MAX)?;
+            let volume: VolumeReport = client::ask(&door, &adopt)?;
             output::print(cli.output, &volume, |volume| {
                 say!("volume {} of {} is there again", volume.name, format_size(volume.size_bytes));
                 say!("see 'gabion volume show {}'", volume.name);
@@ -55,7 +52,7 @@ pub fn orphan(cli: &Cli, command: &OrphanCommand) -> Result<()> {
                 .into());
             }
             let delete = Command::OrphanDelete { volume: volume.clone() };
-            let () = client::ask(&socket, &delete)?;
+            let () = client::ask(&door, &delete)?;
             output::print(
                 cli.output,
                 &serde_json::json!({"volume": volume, "deleted": true}),
@@ -77,11 +74,10 @@ struct Adoption {
     refused: Option<String>,
 }
 
-fn adopt_all(cli: &Cli, socket: &Path) -> Result<()> {
-    let orphans: Vec<OrphanReport> = client::ask(socket, &Command::OrphanList)?;
-    let adoptions = each(&orphans, |adopt| {
-        client::ask_within::<VolumeReport>(socket, &adopt, ADOPT_MAX).map(|volume| volume.name)
-    });
+fn adopt_all(cli: &Cli, door: &ApiDoor) -> Result<()> {
+    let orphans: Vec<OrphanReport> = client::ask(door, &Command::OrphanList)?;
+    let adoptions =
+        each(&orphans, |adopt| client::ask::<VolumeReport>(door, &adopt).map(|volume| volume.name));
     output::print(cli.output, &adoptions, |adoptions| {
         if adoptions.is_empty() {
             say!("nothing waits to be adopted; hosts take two minutes to find what does");

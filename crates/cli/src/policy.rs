@@ -1,71 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion policy`.
 
+use crate::Fail;
 use crate::args::{Cli, PolicyCommand, RulesArgs};
 use crate::ask;
+use crate::client::{self, ApiDoor};
 use crate::output::{self, say};
-use crate::target::{TargetHost, any_host};
-use crate::{Fail, client};
+use crate::target::TargetHost;
 use anyhow::Result;
 use base::format_size;
 use host::{Affinity, IoLimits, RepairDelay};
 use operator::{Command, EffectReport, PolicyCheckReport, PolicyEditReport, PolicyReport};
-use std::path::Path;
 use std::time::Duration;
 
-/// Longest wait for all volumes that follow a policy: some milliseconds for each.
-const EDIT_MAX: Duration = Duration::from_secs(600);
 /// Volumes that are shown one by one.
 const VOLUMES_SHOWN: usize = 12;
 
 pub fn policy(cli: &Cli, command: &PolicyCommand) -> Result<()> {
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     match command {
-        PolicyCommand::Create { name, rules } => create(cli, &socket, name, *rules),
+        PolicyCommand::Create { name, rules } => create(cli, &door, name, *rules),
         PolicyCommand::List => {
-            output::print(cli.output, &list(&socket)?, |policies| policy_table(policies))
+            output::print(cli.output, &list(&door)?, |policies| policy_table(policies))
         }
-        PolicyCommand::Show { name } => show(cli, &socket, name),
-        PolicyCommand::Edit { name, rules, yes } => edit(cli, &socket, (name, *rules), *yes),
+        PolicyCommand::Show { name } => show(cli, &door, name),
+        PolicyCommand::Edit { name, rules, yes } => edit(cli, &door, (name, *rules), *yes),
         PolicyCommand::Check { name, rules } => {
-            let report = check(&socket, name, *rules)?;
+            let report = check(&door, name, *rules)?;
             output::print(cli.output, &report, say_check)
         }
         PolicyCommand::Delete { name } => {
             let command = Command::PolicyDelete { name: name.clone() };
-            let report: PolicyReport = client::ask(&socket, &command)?;
+            let report: PolicyReport = client::ask(&door, &command)?;
             output::print(cli.output, &report, |_| say!("policy {name} deleted"))
         }
     }
 }
 
-fn list(socket: &Path) -> Result<Vec<PolicyReport>> {
-    client::ask(socket, &Command::PolicyList)
+fn list(door: &ApiDoor) -> Result<Vec<PolicyReport>> {
+    client::ask(door, &Command::PolicyList)
 }
 
-fn check(socket: &Path, name: &str, rules: RulesArgs) -> Result<PolicyCheckReport> {
-    client::ask(socket, &Command::PolicyCheck { name: name.to_owned(), rules: rules.rules() })
+fn check(door: &ApiDoor, name: &str, rules: RulesArgs) -> Result<PolicyCheckReport> {
+    client::ask(door, &Command::PolicyCheck { name: name.to_owned(), rules: rules.rules() })
 }
 
 /// `gabion what-if policy`.
 pub fn what_if(cli: &Cli, policy: &str, volumes: &[String]) -> Result<()> {
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let (name, volumes) = (policy.to_owned(), volumes.to_vec());
-    let report = client::ask(&socket, &Command::PolicyWhatIf { name, volumes })?;
+    let report = client::ask(&door, &Command::PolicyWhatIf { name, volumes })?;
     output::print(cli.output, &report, say_check)
 }
 
-fn create(cli: &Cli, socket: &Path, name: &str, rules: RulesArgs) -> Result<()> {
+fn create(cli: &Cli, door: &ApiDoor, name: &str, rules: RulesArgs) -> Result<()> {
     let command = Command::PolicyCreate { name: name.to_owned(), rules: rules.rules() };
-    let report: PolicyReport = client::ask(socket, &command)?;
+    let report: PolicyReport = client::ask(door, &command)?;
     output::print(cli.output, &report, |report| {
         policy_table(std::slice::from_ref(report));
         say!("\nto have a volume follow it: gabion volume set-policy VOLUME {name}");
     })
 }
 
-fn show(cli: &Cli, socket: &Path, name: &str) -> Result<()> {
-    let policy = list(socket)?.into_iter().find(|policy| policy.name == name);
+fn show(cli: &Cli, door: &ApiDoor, name: &str) -> Result<()> {
+    let policy = list(door)?.into_iter().find(|policy| policy.name == name);
     let Some(policy) = policy else {
         return Err(
             Fail::failed(format!("there is no policy '{name}': see 'gabion policy list'")).into()
@@ -90,9 +88,9 @@ fn show(cli: &Cli, socket: &Path, name: &str) -> Result<()> {
     })
 }
 
-fn edit(cli: &Cli, socket: &Path, (name, rules): (&str, RulesArgs), yes: bool) -> Result<()> {
+fn edit(cli: &Cli, door: &ApiDoor, (name, rules): (&str, RulesArgs), yes: bool) -> Result<()> {
     if !yes {
-        let report = check(socket, name, rules)?;
+        let report = check(door, name, rules)?;
         if cli.output == crate::args::Output::Table {
             say_check(&report);
         }
@@ -101,7 +99,7 @@ fn edit(cli: &Cli, socket: &Path, (name, rules): (&str, RulesArgs), yes: bool) -
         }
     }
     let command = Command::PolicyEdit { name: name.to_owned(), rules: rules.rules() };
-    let report: PolicyEditReport = client::ask_within(socket, &command, EDIT_MAX)?;
+    let report: PolicyEditReport = client::ask(door, &command)?;
     output::print(cli.output, &report, |report| {
         let (version, count) = (report.policy.version, report.changed.len());
         say!("policy {name} has version {version}; {count} volume(s) got its rules");

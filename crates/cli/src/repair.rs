@@ -3,24 +3,21 @@
 
 use crate::args::{Cli, RepairCommand, SetCommand, Switch};
 use crate::output::{self, say};
-use crate::target::{TargetHost, any_host};
+use crate::target::TargetHost;
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
 use operator::{ClusterReport, Command, RepairReport};
 use std::time::Duration;
 
-/// Longest wait for the owners of all that is missing.
-const REPAIR_MAX: Duration = Duration::from_secs(300);
-
 pub fn repair(cli: &Cli, command: &RepairCommand) -> Result<()> {
     let RepairCommand::Now { volume } = command;
     if let Some(name) = volume {
         placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
     }
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let command = Command::RepairNow { volume: volume.clone() };
-    let report: RepairReport = client::ask_within(&socket, &command, REPAIR_MAX)?;
+    let report: RepairReport = client::ask(&door, &command)?;
     output::print(cli.output, &report, |report| {
         if report.begun.is_empty() && report.refused.is_empty() {
             say!("nothing is missing of hosts that are down");
@@ -57,8 +54,8 @@ fn by_volume(report: &RepairReport) -> Vec<(&str, usize, String)> {
 
 /// `gabion cluster show`.
 pub fn settings(cli: &Cli) -> Result<()> {
-    let socket = any_host(&TargetHost::find(cli)?)?;
-    let report: ClusterReport = client::ask(&socket, &Command::ClusterShow)?;
+    let door = TargetHost::find(cli)?.door();
+    let report: ClusterReport = client::ask(&door, &Command::ClusterShow)?;
     output::print(cli.output, &report, |report| {
         say!("kind             {}", report.kind.name());
         say!("repair-delay     {}", told(report));
@@ -78,7 +75,7 @@ pub fn settings(cli: &Cli) -> Result<()> {
 
 /// `gabion cluster set`.
 pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let asked = match command {
         SetCommand::RepairDelay { delay } => Command::ClusterSet { repair_delay_seconds: delay.0 },
         SetCommand::RebuildReserve { switch } => {
@@ -87,7 +84,7 @@ pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
         SetCommand::Rebalance { switch } => Command::Rebalance { on: *switch == Switch::On },
         SetCommand::Kind { kind } => Command::ClusterKind { kind: *kind },
     };
-    let report: ClusterReport = client::ask(&socket, &asked)?;
+    let report: ClusterReport = client::ask(&door, &asked)?;
     output::print(cli.output, &report, |report| match (command, report.repair_delay_seconds) {
         (SetCommand::Rebalance { switch: Switch::On }, _) => {
             say!("copies move from full hosts to emptier ones by themselves");

@@ -9,7 +9,7 @@
 
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
-use crate::client;
+use crate::client::{self, ApiDoor};
 use crate::config::{endpoints, reach, write_config};
 use crate::devices::{check_devices, unusable};
 use crate::output::say;
@@ -21,7 +21,7 @@ use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
 use env::{Env, Fifo};
 use host::{HostConfig, parse_address};
 use operator::{Command, GroupConfig};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// `gabion disk replace`.
 pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
@@ -39,7 +39,7 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     if !args.lose_data {
         refuse_loss(&env, &path, &config)?;
     }
-    let is_running = client::status(&socket).is_some();
+    let is_running = client::shard_status(&socket).is_some();
     let old = config.groups[at].clone();
     let group = &mut config.groups[at];
     let mut what = What::Group;
@@ -66,7 +66,8 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     if args.whole_group || args.lose_data {
         what = What::Group;
     }
-    let said = with_group_closed(is_running.then_some(&socket), &old, || {
+    let door = target.door().of(&config.name);
+    let said = with_group_closed(is_running.then_some(&door), &old, || {
         if is_running && !args.lose_data {
             // Checked again: the group is closed now, so nothing more is written to it.
             refuse_loss(&env, &path, &config)?;
@@ -93,23 +94,23 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     Ok(())
 }
 
-/// Does something with the devices of a group. A running host, at `socket`, closes the group
+/// Does something with the devices of a group. A running host, behind `door`, closes the group
 /// before, and opens it afterwards with the devices that it then has.
 fn with_group_closed(
-    socket: Option<&PathBuf>,
+    door: Option<&ApiDoor>,
     old: &GroupConfig,
     act: impl FnOnce() -> Result<(String, GroupConfig)>,
 ) -> Result<String> {
     let open = |devices| Command::GroupOpen { group: old.cache.clone(), devices };
-    if let Some(socket) = socket {
+    if let Some(door) = door {
         // Volumes that this stops were checked: none has its only whole copy on this host.
         let close = Command::GroupClose { group: old.cache.clone(), stop_volumes: true };
-        client::ask::<GroupConfig>(socket, &close)?;
+        client::ask::<GroupConfig>(door, &close)?;
     }
     let done = act();
-    if let Some(socket) = socket {
+    if let Some(door) = door {
         let devices = done.as_ref().ok().map(|(_, group)| group.clone());
-        let opened = client::ask::<GroupConfig>(socket, &open(devices));
+        let opened = client::ask::<GroupConfig>(door, &open(devices));
         // If nothing was done the group is as before. If it does not open then, the host reports
         // that.
         if done.is_ok() {

@@ -5,7 +5,7 @@ use crate::args::{Cli, Output, ResyncCommand};
 use crate::client;
 use crate::output::{self, say};
 use crate::scrub::time;
-use crate::target::{TargetHost, any_host, gather};
+use crate::target::{TargetHost, gather};
 use anyhow::Result;
 use base::format_size;
 use operator::{ClusterReport, Command, ResyncReport, ResyncSum};
@@ -41,7 +41,7 @@ pub fn resync(cli: &Cli, command: &ResyncCommand) -> Result<()> {
 
 fn set_limit(cli: &Cli, target: &TargetHost, bytes_per_second: Option<u64>) -> Result<()> {
     let command = Command::ResyncLimit { bytes_per_second };
-    let report: ClusterReport = client::ask(&any_host(target)?, &command)?;
+    let report: ClusterReport = client::ask(&target.door(), &command)?;
     output::print(cli.output, &report, |report| match report.resync_bytes_per_second {
         Some(bytes) => say!("each host copies at most {}/s", format_size(bytes)),
         None => say!("hosts copy as much as clients leave"),

@@ -3,13 +3,13 @@
 
 use crate::Fail;
 use crate::args::{Cli, ScrubCommand};
+use crate::client::{self, ApiDoor};
+use crate::output;
 use crate::output::say;
 use crate::target::{TargetHost, no_host};
-use crate::{client, output};
 use anyhow::Result;
 use base::format_size;
 use operator::{Command, GroupReport, ScrubReport};
-use std::path::PathBuf;
 
 /// `gabion scrub ...`.
 pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
@@ -22,8 +22,8 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
     };
     let hosts = chosen(&TargetHost::find(cli)?, host)?;
     let (mut reports, mut silent) = (Vec::new(), Vec::new());
-    for (name, socket) in hosts {
-        match client::ask::<Vec<ScrubReport>>(&socket, &order) {
+    for (name, door) in hosts {
+        match client::ask::<Vec<ScrubReport>>(&door, &order) {
             Ok(devices) => reports.extend(devices),
             // What one host refuses, every host refuses.
             Err(error) if error.is::<Fail>() => return Err(error),
@@ -43,9 +43,9 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
 }
 
 /// The shards of hosts that a command is for.
-fn chosen(target: &TargetHost, wanted: Option<&str>) -> Result<Vec<(String, PathBuf)>> {
-    let Some(wanted) = wanted else { return Ok(target.hosts()) };
-    let hosts = target.hosts_of(wanted);
+fn chosen(target: &TargetHost, wanted: Option<&str>) -> Result<Vec<(String, ApiDoor)>> {
+    let Some(wanted) = wanted else { return Ok(target.shards()) };
+    let hosts = target.shards_of(wanted);
     if hosts.is_empty() {
         return Err(Fail::failed(format!(
             "there is no host '{wanted}' here: see 'gabion host list'; in a cluster of several \
@@ -124,6 +124,7 @@ mod tests {
     use super::*;
     use crate::config::tests::shard;
     use crate::config::{HostFiles, ShardFile};
+    use std::path::PathBuf;
 
     #[test]
     fn an_order_is_for_all_shards_or_for_those_of_a_name_that_exists() {

@@ -3,8 +3,10 @@
 
 use crate::args::ApiCommand;
 use crate::config::HostFiles;
+use crate::group_files::GroupFiles;
 use anyhow::Result;
 use api::ApiServer;
+use std::sync::Arc;
 use tracing::{error, info};
 
 /// `gabion api`.
@@ -22,7 +24,8 @@ pub fn serve_api(files: &HostFiles) -> Option<ApiServer> {
         // Where it cannot be made, listening says so.
         let _ = std::fs::create_dir_all(folder);
     }
-    let started = api::start(&socket, files.control_sockets());
+    let configs = Arc::new(GroupFiles::of_host(&files.shards));
+    let started = api::start(&socket, files.control_sockets(), configs);
     match &started {
         Ok(_) => info!(socket = %socket.display(), "the API listens"),
         Err(why) => error!("there is no API: {why}"),

@@ -3,11 +3,11 @@
 
 use crate::Fail;
 use crate::args::Cli;
-use crate::client;
+use crate::client::{self, ApiDoor};
 use crate::config::{CONFIG_DEFAULT, HostFiles, read_host};
 use crate::local::{ClusterFile, DATA_DEFAULT, Layout};
 use anyhow::Result;
-use operator::StatusReport;
+use operator::{Command, StatusReport};
 use std::path::{Path, PathBuf};
 
 /// What a command talks to.
@@ -54,8 +54,19 @@ impl TargetHost {
         }
     }
 
+    /// Whoever answers here.
+    pub fn door(&self) -> ApiDoor {
+        ApiDoor::any(&self.api_socket())
+    }
+
+    /// All shards of hosts that could be asked, in the order of their numbers.
+    pub fn shards(&self) -> Vec<(String, ApiDoor)> {
+        let names = self.hosts().into_iter().map(|(name, _)| name);
+        names.map(|name| (name.clone(), self.door().of(&name))).collect()
+    }
+
     /// The same of those that a name is of: one shard, or all of a host.
-    pub fn hosts_of(&self, wanted: &str) -> Vec<(String, PathBuf)> {
+    pub fn shards_of(&self, wanted: &str) -> Vec<(String, ApiDoor)> {
         let shards = match self {
             Self::Local(_, cluster) => cluster.shards_of(wanted),
             Self::Host(files) => {
@@ -66,14 +77,9 @@ impl TargetHost {
                     .collect()
             }
         };
-        let mut hosts = self.hosts();
-        hosts.retain(|(name, _)| shards.contains(name));
-        hosts
-    }
-
-    /// Control sockets of all shards of hosts that could be asked, in the order of their numbers.
-    pub fn control_sockets(&self) -> Vec<PathBuf> {
-        self.hosts().into_iter().map(|(_, socket)| socket).collect()
+        let mut all = self.shards();
+        all.retain(|(name, _)| shards.contains(name));
+        all
     }
 
     /// Where the API listens.
@@ -86,7 +92,7 @@ impl TargetHost {
 
     /// Names and control sockets of all shards of hosts that could be asked, in the order of their
     /// numbers.
-    pub fn hosts(&self) -> Vec<(String, PathBuf)> {
+    fn hosts(&self) -> Vec<(String, PathBuf)> {
         match self {
             Self::Local(layout, cluster) => {
                 let socket = |name: String| (name.clone(), layout.control_socket(&name));
@@ -99,20 +105,16 @@ impl TargetHost {
 
 /// Statuses of all shards that can be asked here, merged into one picture.
 pub fn gather(target: &TargetHost) -> Result<StatusReport> {
-    api::gather(target.hosts()).ok_or_else(|| no_host(target))
+    client::ask(&target.door(), &Command::Status).map_err(|error| match error.is::<Fail>() {
+        true => error,
+        false => no_host(target),
+    })
 }
 
 /// What to say where none of them answers.
 pub fn no_host(target: &TargetHost) -> anyhow::Error {
-    if let Some(why) = target.control_sockets().iter().find_map(|socket| client::refusal(socket)) {
-        return Fail::failed(why).into();
-    }
-    Fail::failed("no host answers: start the cluster with 'gabion up'").into()
-}
-
-/// The control socket of the first host that answers.
-pub fn any_host(target: &TargetHost) -> Result<PathBuf> {
-    let sockets = target.control_sockets();
-    let live = sockets.into_iter().find(|socket| client::status(socket).is_some());
-    live.ok_or_else(|| no_host(target))
+    let sockets: Vec<PathBuf> = target.hosts().into_iter().map(|(_, socket)| socket).collect();
+    let why = client::why_away(&target.api_socket(), &sockets);
+    let usual = || "no host answers: start the cluster with 'gabion up'".to_owned();
+    Fail::failed(why.unwrap_or_else(usual)).into()
 }

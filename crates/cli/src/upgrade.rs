@@ -4,13 +4,13 @@
 use crate::args::Cli;
 use crate::client;
 use crate::output::{self, say};
-use crate::target::{TargetHost, any_host};
+use crate::target::TargetHost;
 use anyhow::Result;
 use operator::{Command, HostReport, StatusReport, UpgradeReport};
 
 pub fn upgrade(cli: &Cli, check: bool) -> Result<()> {
-    let socket = any_host(&TargetHost::find(cli)?)?;
-    let report: UpgradeReport = client::ask(&socket, &Command::ClusterUpgrade { check })?;
+    let door = TargetHost::find(cli)?.door();
+    let report: UpgradeReport = client::ask(&door, &Command::ClusterUpgrade { check })?;
     output::print(cli.output, &report, |report| {
         let known = |level: Option<u32>| level.map_or("down".to_owned(), |level| level.to_string());
         let rows = report.hosts.iter().map(|one| vec![one.host.clone(), known(one.level)]);

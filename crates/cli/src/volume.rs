@@ -8,7 +8,7 @@ use crate::explain::explain;
 use crate::labels::{LabelChange, LabelColumn, in_one_line, told};
 use crate::life::{delete, purge, rename, trash_table, undelete};
 use crate::output::{self, say};
-use crate::target::{TargetHost, any_host, gather};
+use crate::target::{TargetHost, gather};
 use crate::writers::{say_writer, take_over};
 use crate::{Fail, client};
 use anyhow::{Context, Result};
@@ -17,14 +17,9 @@ use host::{Connections, Writers, check_labels};
 use operator::{Command, ComponentReport, MoveReport, NewVolume, StaleReport, VolumeReport};
 use placement::VolumeSpec;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// Components that are shown one by one. With the lines around them they fit into 24 lines.
 const COMPONENTS_SHOWN: usize = 8;
-/// Longest wait for a new volume: the largest has 249 objects, each with a durable write or two on
-/// each of its hosts.
-const CREATE_MAX: Duration = Duration::from_secs(120);
-
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
@@ -83,7 +78,7 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
 /// Without `from`: what is under way ends.
 fn move_copies(cli: &Cli, name: &str, from: Option<&str>, to: Option<&str>) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let name = name.to_owned();
     let command = match from {
         Some(from) => {
@@ -92,7 +87,7 @@ fn move_copies(cli: &Cli, name: &str, from: Option<&str>, to: Option<&str>) -> R
         }
         None => Command::VolumeStay { name },
     };
-    let report: MoveReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    let report: MoveReport = client::ask(&door, &command)?;
     output::print(cli.output, &report, |report| {
         let (name, count) = (&report.volume, report.begun.len());
         match from {
@@ -123,13 +118,13 @@ fn create(cli: &Cli, args: &NewVolumeArgs) -> Result<()> {
     let spec = spec.and_then(|spec| spec.with_reserve(*reserve_percent));
     spec.map_err(|error| Fail::usage(error.to_string()))?;
     check_labels(labels).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let command = Command::VolumeCreate(asked.clone());
-    let mut volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    let mut volume: VolumeReport = client::ask(&door, &command)?;
     if connections != volume.connections {
         let command = Command::VolumeConnections { name: name.clone(), connections };
         let note = volume.note.take();
-        volume = client::ask(&socket, &command).with_context(|| {
+        volume = client::ask(&door, &command).with_context(|| {
             format!("volume '{name}' is made and shared: 'gabion volume change' makes it another")
         })?;
         volume.note = note;
@@ -148,12 +143,12 @@ fn create(cli: &Cli, args: &NewVolumeArgs) -> Result<()> {
 /// `gabion volume grow`: to a size, or by so much more than it has.
 fn grow(cli: &Cli, name: &str, (size, by): (Option<u64>, Option<u64>)) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let name = name.to_owned();
-    let before: VolumeReport = client::ask(&socket, &Command::VolumeShow { name: name.clone() })?;
+    let before: VolumeReport = client::ask(&door, &Command::VolumeShow { name: name.clone() })?;
     let larger = before.size_bytes.saturating_add(by.unwrap_or(0));
     let command = Command::VolumeGrow { name, size_bytes: size.unwrap_or(larger) };
-    let volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    let volume: VolumeReport = client::ask(&door, &command)?;
     output::print(cli.output, &volume, |volume| {
         let (name, size) = (&volume.name, format_size(volume.size_bytes));
         match volume.size_bytes == before.size_bytes {
@@ -173,9 +168,9 @@ fn grow(cli: &Cli, name: &str, (size, by): (Option<u64>, Option<u64>)) -> Result
 fn label(cli: &Cli, name: &str, changes: &[LabelChange]) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
     let (set, remove) = told(changes).map_err(Fail::usage)?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let command = Command::VolumeLabel { name: name.to_owned(), set, remove };
-    let volume: VolumeReport = client::ask(&socket, &command)?;
+    let volume: VolumeReport = client::ask(&door, &command)?;
     output::print(cli.output, &volume, |volume| {
         say!("labels of volume {name}: {}", in_one_line(&volume.labels));
         if let Some(note) = &volume.note {
@@ -187,10 +182,10 @@ fn label(cli: &Cli, name: &str, changes: &[LabelChange]) -> Result<()> {
 /// `gabion volume set-policy`.
 fn set_policy(cli: &Cli, name: &str, policy: Option<&str>) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let command =
         Command::VolumeSetPolicy { name: name.to_owned(), policy: policy.map(str::to_owned) };
-    let volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    let volume: VolumeReport = client::ask(&door, &command)?;
     output::print(cli.output, &volume, |volume| {
         match &volume.policy {
             Some(policy) => {
@@ -245,13 +240,13 @@ fn change(cli: &Cli, name: &str, sizes: Sizes, users: Users, places: Places) -> 
     let checked = ftt.map_or(Ok(()), |(ftt, _)| placement::check_ftt(ftt));
     checked.map_err(|error| Fail::usage(error.to_string()))?;
     let target = TargetHost::find(cli)?;
-    let socket = any_host(&target)?;
+    let door = target.door();
     let (is_home, is_cache) = (places.0.is_some(), places.1.is_some());
     let followed: VolumeReport =
-        client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;
+        client::ask(&door, &Command::VolumeShow { name: name.to_owned() })?;
     let mut volume: Option<VolumeReport> = None;
     for command in changes(name, sizes, users, places) {
-        volume = Some(client::ask(&socket, &command)?);
+        volume = Some(client::ask(&door, &command)?);
     }
     let Some(volume) = volume else { return Ok(()) };
     let away = volume.components.iter().filter(|c| c.state != "active");
@@ -441,10 +436,10 @@ fn components_summary(volume: &VolumeReport) {
 /// What would be done is shown before anything is asked.
 fn recover(cli: &Cli, name: &str, check: bool, yes: bool) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let ask = |check| -> Result<StaleReport> {
         let command = Command::VolumeRecover { name: name.to_owned(), check };
-        client::ask_within(&socket, &command, CREATE_MAX)
+        client::ask(&door, &command)
     };
     if !check && !yes {
         let would = ask(true)?;

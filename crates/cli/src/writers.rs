@@ -3,7 +3,7 @@
 
 use crate::args::Cli;
 use crate::output::{self, say};
-use crate::target::{TargetHost, any_host};
+use crate::target::TargetHost;
 use crate::{Fail, client};
 use anyhow::Result;
 use host::Writers;
@@ -12,9 +12,9 @@ use operator::{Command, VolumeReport, WriterReport};
 /// `gabion volume takeover`.
 pub fn take_over(cli: &Cli, name: &str, host: &str) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&TargetHost::find(cli)?)?;
+    let door = TargetHost::find(cli)?.door();
     let command = Command::VolumeTakeOver { name: name.to_owned(), host: host.to_owned() };
-    let volume: VolumeReport = client::ask(&socket, &command)?;
+    let volume: VolumeReport = client::ask(&door, &command)?;
     output::print(cli.output, &volume, |volume| {
         let writer = volume.writer.host.as_deref().unwrap_or(host);
         say!("{writer} writes to volume {} from now on", volume.name);

@@ -116,7 +116,7 @@ impl Operations {
             | Command::VolumeDelete { .. }
             | Command::VolumeUndelete { .. }
             | Command::VolumePurge { .. }) => self.volume_command(command).await,
-            Command::GroupShow { id } => reply(self.group_show(&id).await),
+            Command::GroupShow { group } => reply(self.group_show(&group).await),
             command @ (Command::GroupCreate { .. }
             | Command::GroupExtend { .. }
             | Command::GroupClose { .. }

@@ -18,7 +18,7 @@ pub enum Command {
     /// One disk group of this host, with its components.
     GroupShow {
         /// Its id.
-        id: String,
+        group: String,
     },
     /// Makes a disk group of empty devices, and opens it.
     GroupCreate {

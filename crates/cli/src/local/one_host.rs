@@ -26,7 +26,7 @@ pub fn start(cli: &Cli, layout: &Layout, host: &str) -> Result<()> {
     supervise(layout, &Question::Start(host.to_owned()))?;
     let until = Instant::now() + HOST_MAX;
     let shards = layout.read()?.map(|cluster| cluster.shards_of(host)).unwrap_or_default();
-    let is_up = |shard: &String| client::status(&layout.control_socket(shard)).is_some();
+    let is_up = |shard: &String| client::shard_status(&layout.control_socket(shard)).is_some();
     while !shards.iter().all(is_up) {
         if Instant::now() > until {
             let log = layout.log();

@@ -10,6 +10,7 @@ use crate::Fail;
 use crate::client;
 use crate::config::read_config;
 use crate::daemon::run_host;
+use crate::group_files::GroupFiles;
 use crate::leash::{Leashes, bind};
 use anyhow::{Context, Result};
 use api::ApiServer;
@@ -94,7 +95,9 @@ impl Supervisor {
         found(layout, cluster)?;
         let control = |name: String| (name.clone(), layout.control_socket(&name));
         let shards = cluster.host_names().into_iter().map(control).collect();
-        let api = api::start(&layout.api_socket(), shards)?;
+        let file = |name: String| (name.clone(), layout.host_config(&name));
+        let configs = GroupFiles::of(cluster.host_names().into_iter().map(file));
+        let api = api::start(&layout.api_socket(), shards, Arc::new(configs))?;
         let state = State { hosts: BTreeMap::new(), is_down: false };
         let supervisor = Arc::new(Self {
             layout: layout.clone(),
@@ -170,7 +173,7 @@ impl Supervisor {
         // What was taken out of the cluster does not start, and is not waited for.
         let (mut removed, mut least_up) = (Vec::new(), usize::MAX);
         for name in &run {
-            let Some(status) = client::status(&self.layout.control_socket(name)) else {
+            let Some(status) = client::shard_status(&self.layout.control_socket(name)) else {
                 return SupervisorAnswer::Waiting;
             };
             let up = status.hosts.iter().filter(|h| h.state == operator::HostState::Up).count();
@@ -266,7 +269,7 @@ impl Supervisor {
         let names = self.cluster.host_names().into_iter();
         let mut statuses = names
             .filter(|other| other != name && self.is_running(other))
-            .filter_map(|other| client::status(&self.layout.control_socket(&other)));
+            .filter_map(|other| client::shard_status(&self.layout.control_socket(&other)));
         if statuses.any(|status| status.removed.iter().any(|removed| removed == name)) {
             return Err(Fail::failed(format!(
                 "{name} was taken out of the cluster: it does not start any more"

@@ -121,7 +121,7 @@ fn commands() -> Vec<Vec<u8>> {
         Command::DomainAssign { hosts: vec![name(), name()], domain: Some(name()), check: true },
         Command::DomainAssign { hosts: vec![name()], domain: None, check: false },
         Command::DomainDelete { name: name() },
-        Command::GroupShow { id: name() },
+        Command::GroupShow { group: name() },
         Command::VolumeShow { name: name() },
         Command::VolumeExplain { name: name() },
         Command::VolumeChange { name: name(), reserve_percent: 7 },

@@ -279,7 +279,7 @@ fn a_reserve_that_does_not_fit_everywhere_is_refused_and_leaves_nothing() {
     assert!((0..3).all(|index| cluster.space(index).promised_bytes == 0));
     cluster.create("large", 1024, 5).expect("so much there is");
     let id = cluster.status(1).groups[0].id.clone();
-    let detail = cluster.ask(1, Command::GroupShow { id }).expect("a group");
+    let detail = cluster.ask(1, Command::GroupShow { group: id }).expect("a group");
     let detail: GroupDetail = serde_json::from_value(detail).expect("a group");
     let [held] = detail.components.as_slice() else { panic!("{detail:?}") };
     assert_eq!((held.volume.as_deref(), held.used_bytes), (Some("large"), 0));
@@ -317,7 +317,7 @@ impl Cluster {
     /// Chunks that a host reserves for its components, those included that they already have.
     fn kept(&self, index: usize) -> u64 {
         let id = self.status(index).groups[0].id.clone();
-        let detail = self.ask(index, Command::GroupShow { id }).expect("a group");
+        let detail = self.ask(index, Command::GroupShow { group: id }).expect("a group");
         let detail: GroupDetail = serde_json::from_value(detail).expect("a group");
         detail.components.iter().map(|held| held.reserve_bytes / MIB).sum()
     }

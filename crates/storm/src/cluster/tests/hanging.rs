@@ -188,7 +188,7 @@ fn discards_that_hang_hold_up_their_device_alone() {
     cluster.create("gone", 512, 0).expect("there is room");
     let on_group = |name: &str, group: u32| {
         let id = cluster.group(group).cache;
-        let detail = cluster.ask(0, Command::GroupShow { id }).expect("a group");
+        let detail = cluster.ask(0, Command::GroupShow { group: id }).expect("a group");
         let detail: GroupDetail = serde_json::from_value(detail).expect("a group");
         detail.components.iter().any(|held| held.volume.as_deref() == Some(name))
     };

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asks the API: how the command line does what it does.
+
+use crate::problem::Problem;
+use crate::request::ApiRequest;
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::{Request, Response};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// Longest answer that is read: a status of 12,800 volumes is a tenth of it.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// The server waits for shards as long as a route says. What it says then takes a while more.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Nobody listens, or this user may not ask.
+    #[error("{0}")]
+    Away(#[source] io::Error),
+    /// It did not answer in time.
+    #[error("no answer in time")]
+    Late,
+    /// The request was not carried out.
+    #[error("{}", .0.detail)]
+    Problem(Problem),
+    /// The answer is not what it should be, or the connection was lost.
+    #[error("{0}")]
+    Form(String),
+}
+
+/// A way to ask the API of a host.
+#[derive(Clone, Debug)]
+pub struct ApiClient {
+    socket: PathBuf,
+}
+
+impl ApiClient {
+    /// Asks at a Unix socket.
+    #[must_use]
+    pub fn at(socket: &Path) -> Self {
+        Self { socket: socket.to_owned() }
+    }
+
+    /// Its socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn call<A: DeserializeOwned>(&self, request: &ApiRequest) -> Result<A, CallError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(CallError::Away)?;
+        let patience = request.route.patience + MARGIN;
+        let (status, bytes) = runtime.block_on(async {
+            let answered = tokio::time::timeout(patience, self.exchange(request));
+            answered.await.unwrap_or(Err(CallError::Late))
+        })?;
+        let form = |error: serde_json::Error| CallError::Form(error.to_string());
+        match status {
+            200..300 => serde_json::from_slice(&bytes).map_err(form),
+            _ => Err(CallError::Problem(serde_json::from_slice(&bytes).map_err(form)?)),
+        }
+    }
+
+    /// One request on a connection of its own.
+    async fn exchange(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), CallError> {
+        let lost = |error: hyper::Error| CallError::Form(format!("the connection: {error}"));
+        let stream = UnixStream::connect(&self.socket).await.map_err(CallError::Away)?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        let driver = tokio::spawn(connection);
+        let response = sender.send_request(encoded(request)?).await.map_err(lost)?;
+        let (head, body) = Response::into_parts(response);
+        let read = axum::body::to_bytes(Body::new(body), ANSWER_BYTES_MAX).await;
+        driver.abort();
+        let bytes = read.map_err(|error| CallError::Form(format!("the answer: {error}")))?;
+        Ok((head.status.as_u16(), bytes.to_vec()))
+    }
+}
+
+fn encoded(request: &ApiRequest) -> Result<Request<Body>, CallError> {
+    let head = Request::builder()
+        .method(request.route.method.name())
+        .uri(&request.target)
+        .header(HOST, "gabion");
+    let built = match &request.body {
+        Some(body) => {
+            head.header(CONTENT_TYPE, "application/json").body(Body::from(body.to_string()))
+        }
+        None => head.body(Body::empty()),
+    };
+    built.map_err(|error| CallError::Form(error.to_string()))
+}
