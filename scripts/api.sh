@@ -53,6 +53,44 @@ stranger() {
     curl --silent --fail --unix-socket "$socket" http://gabion/api/v1/openapi.json
   curl --silent --fail --unix-socket "$socket" http://gabion/api/v1/openapi.json >/dev/null
 }
+# What hosts hold is for nobody else on their machine.
+unreadable() {
+  local all=("(" -name '*.img' -o -name directory.redb -o -name gabion.log -o -name ca-key.pem ")")
+  [ "$(find "$GABION_DATA" "${all[@]}" | wc -l)" -ge 9 ]
+  [ -z "$(find "$GABION_DATA" "${all[@]}" -perm /077)" ]
+}
+url() { gabion status --output json | field "it['api']['urls'][0]"; }
+ca() { gabion status --output json | field "it['api']['ca_file']"; }
+# One who asks over the network, with a token or none: prints the status, and leaves the answer in a file.
+asks() { # TOKEN METHOD PATH [BODY]
+  curl --silent --output "$area/answer" --write-out "%{http_code}" --cacert "$(ca)" --request "$2" \
+    --header "Authorization: Bearer $1" ${4:+--header "Content-Type: application/json" --data "$4"} "$(url)/api/v1$3"
+}
+# A token opens what its role may, from when it is made until it is deleted or has expired.
+tokens() {
+  local view operate short
+  view=$(gabion token create looks --role viewer --output json | field "it['token']")
+  operate=$(gabion token create changes --role operator --output json | field "it['token']")
+  [ "$(asks "$view" GET /volumes)" = 200 ]
+  [ "$(asks "$view" POST /volumes '{"name":"net","size_bytes":8388608,"ftt":1}')" = 403 ]
+  [ "$(asks "$operate" POST /volumes '{"name":"net","size_bytes":8388608,"ftt":1}')" = 200 ]
+  [ "$(field "it['name']" <"$area/answer")" = net ]
+  [ "$(asks "$operate" DELETE "/volumes/net?for_good=true")" = 200 ]
+  [ "$(asks "$operate" GET /tokens)" = 403 ]
+  gabion token delete looks
+  [ "$(asks "$view" GET /volumes)" = 401 ]
+  [ "$(asks "gbn_$(printf '0%.0s' {1..64})" GET /volumes)" = 401 ]
+  [ "$(asks "" GET /openapi.json)" = 401 ]
+  short=$(gabion token create short --role viewer --expires-in 1s --output json | field "it['token']")
+  await 10 expired "$short"
+  # No certificate but the cluster's own is believed, and nothing but TLS is spoken.
+  not curl --silent "$(url)/api/v1/status"
+  not curl --silent --fail "http://$(url | cut -d/ -f3)/api/v1/status"
+  not curl --silent --tls-max 1.2 --cacert "$(ca)" "$(url)/api/v1/status"
+  # The text of a token is nowhere in what the hosts keep.
+  not grep --recursive --quiet --text "${operate#gbn_}" "$GABION_DATA" --exclude='*.img'
+}
+expired() { [ "$(asks "$1" GET /volumes)" = 401 ]; }
 # The first host is gone: another one is asked. Its own shard is named as the one that does not answer.
 lost_host() {
   gabion host kill host1
@@ -76,6 +114,8 @@ step "the description is served" served
 step "the client does what an operator does" operate
 step "a listener hears what changes" events
 step "nobody else gets in" stranger
+step "nobody else reads what hosts hold" unreadable
+step "over the network by token" tokens
 step "a host that is down" lost_host
 step "down" down
 conclude "the API"

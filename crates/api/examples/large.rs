@@ -92,7 +92,13 @@ fn main() {
         })
         .collect();
     let socket = folder.join("api.sock");
-    let server = api::start(&socket, shards, std::sync::Arc::new(api::NoConfigs)).expect("an API");
+    let server = api::start(api::ApiOptions {
+        socket: socket.clone(),
+        shards,
+        configs: std::sync::Arc::new(api::NoConfigs),
+        network: None,
+    })
+    .expect("an API");
     let paths = ["/volumes", "/volumes?limit=1000", "/volumes?name=*77", "/shards", "/status"];
     for path in paths {
         let mut took: Vec<(Duration, usize)> = (0..TIMES).map(|_| ask(&socket, path)).collect();

@@ -16,7 +16,11 @@
 //! | `mailbox` | the way to a shard |
 //! | `gather` | one picture of the answers of all shards |
 //! | `configs` | what is written on the machine beside a command |
-//! | `server` | the listener |
+//! | `access` | who asks, and what they may do |
+//! | `certificates` | the cluster's CA, and what listeners prove themselves with |
+//! | `server` | the listeners |
+//! | `service` | what is done with a request |
+//! | `network` | the one on the network: TLS, and a token for everything |
 //! | `client` | asks the listener |
 //! | `openapi` | the description of the API |
 //!
@@ -24,6 +28,8 @@
 //! it has time.
 #![forbid(unsafe_code)]
 
+mod access;
+mod certificates;
 mod client;
 mod configs;
 mod events;
@@ -32,6 +38,7 @@ mod fields;
 mod gather;
 mod lists;
 mod mailbox;
+mod network;
 mod once;
 mod openapi;
 mod pattern;
@@ -39,19 +46,23 @@ mod problem;
 mod request;
 mod routes;
 mod server;
+mod service;
 
+pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey, fingerprint};
 pub use client::{ApiClient, CallError};
 pub use configs::{NoConfigs, ShardConfigs};
 pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use lists::{LISTS, List};
 pub use mailbox::{MailboxError, exchange, status_within};
+pub use network::NetworkDoor;
 pub use once::{KEY_HEADER, KEY_MAX};
 pub use openapi::document;
 pub use pattern::is_named;
 pub use problem::{PROBLEM_JSON, Problem};
 pub use request::{ApiRequest, RequestParts};
 pub use routes::{
-    AskedShards, Method, PREFIX, ROUTES, Right, Route, RouteAnswer, SHARD, Shape, WITHOUT_ROUTE,
+    AskedShards, Method, PREFIX, ROUTES, Route, RouteAnswer, SHARD, Shape, WITHOUT_ROUTE,
 };
-pub use server::{ApiError, ApiServer, BODY_MAX, REQUESTS_MAX, start};
+pub use server::{ApiError, ApiOptions, ApiServer, start};
+pub use service::{BODY_MAX, REQUESTS_MAX};

@@ -41,19 +41,21 @@ struct Kept {
 }
 
 impl Once {
-    /// What comes, or came, of the request with this key.
+    /// What comes, or came, of the request of this caller with this key.
     ///
     /// # Errors
     /// The key is too long, or another request had it.
     pub fn pending(
         &self,
-        key: &str,
+        (caller, key): (&str, &str),
         wanted: &KeyedCommand,
         now: Instant,
     ) -> Result<PendingOutcome, Problem> {
         if key.is_empty() || key.len() > KEY_MAX {
             return Err(Problem::usage(format!("a key has 1 to {KEY_MAX} characters")));
         }
+        // No name has a space.
+        let key = &format!("{caller} {key}");
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.forget(|since, _| now.duration_since(since) >= KEPT_FOR);
         if let Some((first, pending)) = kept.by_key.get(key) {
@@ -94,29 +96,34 @@ mod tests {
     #[test]
     fn a_key_stands_for_one_request_for_a_while() {
         let (once, begun) = (Once::default(), Instant::now());
-        let first = once.pending("k", &grow(1), begun).expect("the first");
-        let again = once.pending("k", &grow(1), begun + KEPT_FOR / 2).expect("again");
+        let first = once.pending(("a", "k"), &grow(1), begun).expect("the first");
+        let again = once.pending(("a", "k"), &grow(1), begun + KEPT_FOR / 2).expect("again");
         assert!(Arc::ptr_eq(&first, &again));
-        assert_eq!(once.pending("k", &grow(2), begun).expect_err("another").status, 422);
-        let other = once.pending("l", &grow(1), begun).expect("another key");
+        assert_eq!(once.pending(("a", "k"), &grow(2), begun).expect_err("another").status, 422);
+        let other = once.pending(("a", "l"), &grow(1), begun).expect("another key");
         assert!(!Arc::ptr_eq(&first, &other));
-        let later = once.pending("k", &grow(2), begun + KEPT_FOR).expect("it is forgotten");
+        let theirs = once.pending(("b", "k"), &grow(2), begun).expect("another caller's");
+        assert!(!Arc::ptr_eq(&first, &theirs));
+        let later = once.pending(("a", "k"), &grow(2), begun + KEPT_FOR).expect("it is forgotten");
         assert!(!Arc::ptr_eq(&first, &later));
         for wrong in ["", &"k".repeat(KEY_MAX + 1)] {
-            assert_eq!(once.pending(wrong, &grow(1), begun).expect_err("no key").status, 400);
+            assert_eq!(
+                once.pending(("a", wrong), &grow(1), begun).expect_err("no key").status,
+                400
+            );
         }
     }
 
     #[test]
     fn no_more_are_kept_than_there_may_be() {
         let (once, now) = (Once::default(), Instant::now());
-        let first = once.pending("k0", &grow(1), now).expect("the first");
+        let first = once.pending(("a", "k0"), &grow(1), now).expect("the first");
         for number in 1..KEPT_MAX {
-            once.pending(&format!("k{number}"), &grow(1), now).expect("one more");
+            once.pending(("a", &format!("k{number}")), &grow(1), now).expect("one more");
         }
-        assert!(Arc::ptr_eq(&first, &once.pending("k0", &grow(1), now).expect("kept")));
-        once.pending("more", &grow(1), now).expect("one too many");
-        assert!(!Arc::ptr_eq(&first, &once.pending("k0", &grow(1), now).expect("anew")));
+        assert!(Arc::ptr_eq(&first, &once.pending(("a", "k0"), &grow(1), now).expect("kept")));
+        once.pending(("a", "more"), &grow(1), now).expect("one too many");
+        assert!(!Arc::ptr_eq(&first, &once.pending(("a", "k0"), &grow(1), now).expect("anew")));
         let kept = once.kept.lock().expect("nobody else");
         assert!(kept.by_key.len() == KEPT_MAX && kept.order.len() == KEPT_MAX);
     }

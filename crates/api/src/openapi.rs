@@ -7,7 +7,8 @@ use crate::fields::{CommandShape, commands, json};
 use crate::lists::{LISTS, List, PAGING};
 use crate::once::{KEY_HEADER, KEY_MAX};
 use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{Method, PREFIX, ROUTES, Right, Route, RouteAnswer, Shape};
+use crate::routes::{Method, PREFIX, ROUTES, Route, RouteAnswer, Shape};
+use operator::AccessRole;
 use operator::{Command, NewVolume};
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
@@ -35,8 +36,8 @@ pub fn document() -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/", "description": "Any host of the cluster" }],
-        // Whoever may connect to the socket may do everything.
-        "security": [],
+        // Whoever may connect to the socket on a host needs none.
+        "security": [{ "token": [] }],
         "tags": tags(),
         "paths": paths,
         "components": {
@@ -50,6 +51,14 @@ pub fn document() -> Value {
                     "The same request with the same key is carried out once, and answered as the \
                      first time, for ten minutes.",
                 ),
+            },
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Made by `gabion token create`. On the Unix socket of a host \
+                                    none is needed.",
+                },
             },
             "responses": {
                 "Problem": {
@@ -67,13 +76,14 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 14] = [
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
     ("events", "What changes"),
     ("domains", "Fault domains: racks, rooms, whatever fails as a whole"),
     ("groups", "Disk groups of all hosts"),
     ("hosts", "Hosts, their maintenance and their removal"),
+    ("tokens", "Who may ask over the network"),
     ("orphans", "Components that the directory does not account for"),
     ("policies", "Policies: rules that volumes follow"),
     ("repairs", "Copies that are made again"),
@@ -158,7 +168,7 @@ fn listing(list: &List) -> Value {
     json!({
         "operationId": list.id,
         "summary": list.summary,
-        "description": format!("Needs the role {} or more.", Right::View.name()),
+        "description": format!("Needs the role {} or more.", AccessRole::Viewer.name()),
         "tags": [tag(list.path)],
         "parameters": asked.collect::<Vec<_>>(),
         "responses": responses(&json!({

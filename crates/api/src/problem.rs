@@ -34,6 +34,21 @@ impl Problem {
         Self::new(400, "usage", "The request is wrong", detail)
     }
 
+    /// Nobody knows who asks.
+    #[must_use]
+    pub fn no_token() -> Self {
+        let detail = "this needs a token that opens something: 'Authorization: Bearer gbn_...'; \
+                      'gabion token create' on a host makes one";
+        Self::new(401, "no-token", "Who asks?", detail)
+    }
+
+    /// Whoever asks may not do it.
+    #[must_use]
+    pub fn forbidden(who: &str, role: &str, needed: &str) -> Self {
+        let detail = format!("{who} has the role {role}, and this needs the role {needed}");
+        Self::new(403, "forbidden", "Not allowed", detail)
+    }
+
     /// There is nothing of this path.
     #[must_use]
     pub fn no_such_path(path: &str) -> Self {

@@ -6,10 +6,10 @@
 //! the query where there is no body, are the command's own fields.
 
 use operator::{
-    BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail, MaintenanceReport,
-    MoveReport, OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
-    RemovalReport, RepairReport, RestoreReport, ScrubReport, StaleReport, StatusReport,
-    UpgradeReport, VolumeReport,
+    AccessRole, BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
+    MaintenanceReport, MoveReport, NewTokenReport, OrphanReport, PlacementReport,
+    PolicyCheckReport, PolicyEditReport, PolicyReport, RemovalReport, RepairReport, RestoreReport,
+    ScrubReport, StaleReport, StatusReport, TokenReport, UpgradeReport, VolumeReport,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -76,29 +76,6 @@ pub enum AskedShards {
     Named,
 }
 
-/// What one must be allowed to do for a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Right {
-    /// To look.
-    View,
-    /// To change volumes and policies, and to begin what the cluster does in its course.
-    Operate,
-    /// To change hosts, devices and settings, and to give up data.
-    Administer,
-}
-
-impl Right {
-    /// As the description of the API says it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::View => "viewer",
-            Self::Operate => "operator",
-            Self::Administer => "administrator",
-        }
-    }
-}
-
 /// A schema, where it is named.
 type Named = (String, RefOr<Schema>);
 
@@ -148,7 +125,7 @@ pub struct Route {
     /// Who is asked.
     pub asked: AskedShards,
     /// What the caller must be allowed to do.
-    pub right: Right,
+    pub right: AccessRole,
     /// What comes back.
     pub answer: RouteAnswer,
     /// Longest wait for it.
@@ -159,7 +136,7 @@ const fn route(
     method: Method,
     path: &'static str,
     command: &'static str,
-    right: Right,
+    right: AccessRole,
     answer: RouteAnswer,
 ) -> Route {
     Route { method, path, command, asked: AskedShards::Any, right, answer, patience: USUAL }
@@ -190,12 +167,15 @@ impl Route {
 }
 
 /// Commands that no route carries out, and why.
-pub const WITHOUT_ROUTE: [(&str, &str); 1] =
-    [("stop", "it ends the host's daemon: whoever started it ends it")];
+pub const WITHOUT_ROUTE: [(&str, &str); 3] = [
+    ("stop", "it ends the host's daemon: whoever started it ends it"),
+    ("token-put", "the API makes a token's text, and asks so itself: `token-create`"),
+    ("token-check", "the API asks so itself, of each request's token"),
+];
 
+use AccessRole::{Administrator as Administer, Operator as Operate, Viewer as View};
 use AskedShards::{All, Named as OfShard};
 use Method::{Delete, Get, Patch, Post, Put};
-use Right::{Administer, Operate, View};
 
 const VOLUME: RouteAnswer = one::<VolumeReport>();
 const CLUSTER: RouteAnswer = one::<ClusterReport>();
@@ -246,6 +226,9 @@ pub const ROUTES: &[Route] = &[
     route(Get, "/hosts/{host}/maintenance", "maintenance-check", View, MAINTENANCE),
     route(Put, "/hosts/{host}/maintenance", "maintenance-enter", Administer, MAINTENANCE),
     route(Delete, "/hosts/{host}/maintenance", "maintenance-exit", Administer, MAINTENANCE),
+    route(Get, "/tokens", "token-list", Administer, many::<TokenReport>()),
+    route(Post, "/tokens", "token-create", Administer, one::<NewTokenReport>()),
+    route(Delete, "/tokens/{name}", "token-delete", Administer, one::<TokenReport>()),
     route(Get, "/domains", "domain-list", View, DOMAINS),
     route(Post, "/domains", "domain-create", Administer, DOMAINS),
     route(Delete, "/domains/{name}", "domain-delete", Administer, DOMAINS),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The client asks, and the server carries out, over a real socket.
 
-use api::{ApiClient, ApiRequest, ApiServer, CallError, NoConfigs, ShardConfigs, start};
+use api::{
+    ApiClient, ApiOptions, ApiRequest, ApiServer, CallError, NoConfigs, ShardConfigs, start,
+};
 use operator::{Command, CommandFailure, CommandReply, ErrorKind, GroupConfig};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -49,7 +51,9 @@ fn serve(name: &str, configs: Arc<dyn ShardConfigs>) -> Served {
     std::thread::spawn(move || shard(listener));
     let names = ["host1", "host2"].map(|name| (name.to_owned(), folder.join(name)));
     let socket = folder.join("api.sock");
-    let server = start(&socket, names.to_vec(), configs).expect("an API");
+    let options =
+        ApiOptions { socket: socket.clone(), shards: names.to_vec(), configs, network: None };
+    let server = start(options).expect("an API");
     Served { folder, client: ApiClient::at(&socket), _server: server }
 }
 

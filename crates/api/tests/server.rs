@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The listener, asked as `curl` would ask it, in front of shards that say what the test wants.
 
-use api::{ApiServer, BODY_MAX, LISTENERS_MAX, NoConfigs, REQUESTS_MAX, start};
+use api::{ApiOptions, ApiServer, BODY_MAX, LISTENERS_MAX, NoConfigs, REQUESTS_MAX, start};
 use operator::{Command, CommandFailure, CommandReply, ErrorKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -120,7 +120,11 @@ fn ask(socket: &Path, head: &str, body: &str) -> Said {
 fn serve(folder: &Folder, names: &[&str]) -> (ApiServer, PathBuf) {
     let socket = folder.path("api.sock");
     let shards = names.iter().map(|name| ((*name).to_owned(), folder.path(name))).collect();
-    (start(&socket, shards, Arc::new(NoConfigs)).expect("an API"), socket)
+    let server = {
+        let (socket, configs) = (socket.clone(), Arc::new(NoConfigs));
+        start(ApiOptions { socket, shards, configs, network: None }).expect("an API")
+    };
+    (server, socket)
 }
 
 #[test]

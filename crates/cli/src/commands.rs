@@ -34,7 +34,7 @@ pub fn status(cli: &Cli) -> Result<()> {
         report.health = Health::Yellow;
     }
     report.alarms.extend(alarms);
-    let said = StatusSaid { report: &report, api: ApiPlace { socket: target.api_socket() } };
+    let said = StatusSaid { report: &report, api: ApiPlace::of(&target) };
     output::print(cli.output, &said, |said| show_status(said.report))
 }
 
@@ -48,8 +48,22 @@ struct StatusSaid<'a> {
 
 /// Where the API listens.
 #[derive(Serialize)]
-struct ApiPlace {
+pub struct ApiPlace {
+    /// A Unix socket, for the user of the hosts alone.
     socket: PathBuf,
+    /// On the network, for whoever has a token; none where there are no keys for it.
+    urls: Vec<String>,
+    /// The certificate that it proves itself with there.
+    ca_file: Option<PathBuf>,
+}
+
+impl ApiPlace {
+    /// That of whoever answers here.
+    pub fn of(target: &TargetHost) -> Self {
+        let (address, ca_file) = target.api_network().unzip();
+        let urls = address.map(|address| format!("https://{address}")).into_iter().collect();
+        Self { socket: target.api_socket(), urls, ca_file }
+    }
 }
 
 /// A status for people.

@@ -71,6 +71,11 @@ impl HostFiles {
         shards.map(|config| (config.name.clone(), control_socket(config))).collect()
     }
 
+    /// Where the cluster's CA is: beside its configuration.
+    pub fn keys(&self) -> PathBuf {
+        self.shards[0].path.parent().unwrap_or(Path::new(".")).to_owned()
+    }
+
     /// Where its API listens: beside what its shards hang on, or beside the control socket.
     pub fn api_socket(&self) -> PathBuf {
         let beside = self.leash.clone().unwrap_or_else(|| control_socket(self.first()));

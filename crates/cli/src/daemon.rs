@@ -13,6 +13,7 @@ use devicemodel::{DeviceModel, SlowedDriver};
 use env::{Address, Driver, Either, Env, Fifo};
 use host::{HostConfig, MachineMemory, Node, NodeOptions, SocketConfig};
 use operator::{Command, CommandReply};
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -207,7 +208,7 @@ async fn hang_on(env: &Env, name: &str, path: Option<String>) -> Result<Leash> {
 }
 
 /// Sends the log to standard error, or to a file.
-pub fn start_log(file: Option<&Path>) -> Result<()> {
+pub fn start_log(file: Option<File>) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("GABION_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
@@ -215,12 +216,7 @@ pub fn start_log(file: Option<&Path>) -> Result<()> {
     let builder = builder.log_internal_errors(false);
     let started = match file {
         None => builder.with_writer(std::io::stderr).try_init(),
-        Some(path) => {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            let file =
-                file.with_context(|| format!("cannot write the log '{}'", path.display()))?;
-            builder.with_writer(std::sync::Mutex::new(file)).try_init()
-        }
+        Some(file) => builder.with_writer(std::sync::Mutex::new(file)).try_init(),
     };
     started.map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }

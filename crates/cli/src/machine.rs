@@ -11,11 +11,13 @@ use crate::devices::{check_devices, format_groups};
 use crate::member::Keeping;
 use crate::output::say;
 use anyhow::{Context, Result};
+use api::Authority;
 use control::MemberFile;
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
 use host::{ClusterKind, HostConfig, MemoryConfig, NewMember, RegisterError, SocketConfig, Tuning};
 use operator::GroupConfig;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -130,6 +132,9 @@ fn enrol(
     if let Keeping::Own(file) = &keeping {
         file.write(&MemberFile::beside(path, &host.name))?;
     }
+    if new.is_some() {
+        Authority::create(&files.keys())?;
+    }
     write_host(path, &host.name, &files)?;
     say_joined(cli, host, &files, path);
     if new.is_some() && cli.output == Output::Table && matches!(keeping, Keeping::Own(_)) {
@@ -170,6 +175,7 @@ fn host_files(
             nbd: vec![socket("nbd.sock")],
             nbd_socket: host.socket.over(&SocketConfig::default()),
             control: socket("control.sock"),
+            api: Some(SocketAddr::new(host.address, host.api_port)),
             directory: socket("directory.sock"),
             etcd: of_all.etcd.clone(),
             kind: of_all.kind,
@@ -220,7 +226,7 @@ fn say_joined(cli: &Cli, host: &HostArgs, files: &HostFiles, path: &Path) {
 
 /// What enters the cluster: the host itself, or each of its shards.
 fn members(host: &HostArgs, count: usize) -> Vec<NewMember> {
-    let peer = |port: u16| format!("tcp:{}", std::net::SocketAddr::new(host.address, port));
+    let peer = |port: u16| format!("tcp:{}", SocketAddr::new(host.address, port));
     if count == 1 {
         let (name, peer_address) = (host.name.clone(), peer(host.port));
         return vec![NewMember { name, machine: None, peer_address }];

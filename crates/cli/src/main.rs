@@ -11,7 +11,7 @@
 //! command line       main, args, door      what was asked, and who carries it out
 //! operator           commands, hosts       the cluster and its hosts
 //!                    watch
-//!                    volume, orphan, scrub
+//!                    volume, orphan, scrub, token
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
 //!                    gather                the answers of all hosts as one report
@@ -65,6 +65,7 @@ mod scrub;
 mod serve;
 mod shards;
 mod target;
+mod token;
 mod upgrade;
 mod volume;
 mod watch;
@@ -233,6 +234,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Volume(command) => volume::volume(cli, command),
         GabionCommand::Policy(command) => policy::policy(cli, command),
         GabionCommand::Scrub(command) => scrub::scrub(cli, command),
+        GabionCommand::Token(command) => token::token(cli, command),
         GabionCommand::Api(command) => serve::api(*command),
         GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),
         GabionCommand::Completions { shell } => {

@@ -5,9 +5,13 @@ use crate::args::ApiCommand;
 use crate::config::HostFiles;
 use crate::group_files::GroupFiles;
 use anyhow::Result;
-use api::ApiServer;
+use api::{
+    ApiError, ApiOptions, ApiServer, Authority, KeyError, ListenerKey, NetworkDoor, ShardDoor,
+};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 /// `gabion api`.
 pub fn api(command: ApiCommand) -> Result<()> {
@@ -24,11 +28,64 @@ pub fn serve_api(files: &HostFiles) -> Option<ApiServer> {
         // Where it cannot be made, listening says so.
         let _ = std::fs::create_dir_all(folder);
     }
+    let first = files.first();
+    let names = [first.machine.as_ref().unwrap_or(&first.name).clone()];
+    let place = first.api.map(|address| ApiAddress { address, keys: files.keys(), names: &names });
     let configs = Arc::new(GroupFiles::of_host(&files.shards));
-    let started = api::start(&socket, files.control_sockets(), configs);
-    match &started {
-        Ok(_) => info!(socket = %socket.display(), "the API listens"),
-        Err(why) => error!("there is no API: {why}"),
+    let started = start_api(socket, (files.control_sockets(), configs), place);
+    started.map_err(|why| error!("there is no API: {why}")).ok()
+}
+
+/// Where an API is to be on the network.
+pub struct ApiAddress<'a> {
+    /// Its address; port 0: any that is free.
+    pub address: SocketAddr,
+    /// The folder of the cluster's CA.
+    pub keys: PathBuf,
+    /// Under which names it is asked, beside its address.
+    pub names: &'a [String],
+}
+
+/// Begins to answer on a Unix socket, and on the network where there is a place for it. Where it
+/// cannot be there, it answers on this machine alone.
+pub fn start_api(
+    socket: PathBuf,
+    (shards, configs): (Vec<ShardDoor>, Arc<GroupFiles>),
+    place: Option<ApiAddress<'_>>,
+) -> Result<ApiServer, ApiError> {
+    let options = |network| ApiOptions {
+        socket: socket.clone(),
+        shards: shards.clone(),
+        configs: Arc::clone(&configs) as _,
+        network,
+    };
+    let network = place.and_then(|place| match network_door(&place) {
+        Ok(door) => Some(door),
+        Err(why) => {
+            warn!("the API is not on the network: {why}");
+            None
+        }
+    });
+    if let Some(door) = network {
+        match api::start(options(Some(door))) {
+            Ok(server) => return Ok(listens(server, &socket)),
+            Err(why) => error!("the API is not on the network: {why}"),
+        }
     }
-    started.ok()
+    Ok(listens(api::start(options(None))?, &socket))
+}
+
+fn listens(server: ApiServer, socket: &Path) -> ApiServer {
+    let network = server.network().map(|address| format!("https://{address}"));
+    info!(socket = %socket.display(), network, "the API listens");
+    server
+}
+
+fn network_door(place: &ApiAddress<'_>) -> Result<NetworkDoor, KeyError> {
+    let authority = Authority::open(&place.keys)?;
+    let ip = place.address.ip();
+    let local = ip.is_loopback().then(|| "localhost".to_owned());
+    let names = place.names.iter().cloned().chain(local).chain([ip.to_string()]);
+    let key = Arc::new(ListenerKey::new(authority, names.collect())?);
+    Ok(NetworkDoor { address: place.address, key })
 }

@@ -8,6 +8,7 @@ use crate::config::{CONFIG_DEFAULT, HostFiles, read_host};
 use crate::local::{ClusterFile, DATA_DEFAULT, Layout};
 use anyhow::Result;
 use operator::{Command, StatusReport};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// What a command talks to.
@@ -88,6 +89,15 @@ impl TargetHost {
             Self::Local(layout, _) => layout.api_socket(),
             Self::Host(files) => files.api_socket(),
         }
+    }
+
+    /// Where it is on the network, and the file with the certificate that it proves itself with.
+    pub fn api_network(&self) -> Option<(SocketAddr, PathBuf)> {
+        let (address, keys) = match self {
+            Self::Local(layout, _) => (layout.api_address()?, layout.keys()),
+            Self::Host(files) => (files.first().api?, files.keys()),
+        };
+        Some((address, keys.join(api::CA_FILE))).filter(|(_, file)| file.exists())
     }
 
     /// Names and control sockets of all shards of hosts that could be asked, in the order of their

@@ -12,7 +12,9 @@ use directory::{Backend, BackendError, Entry, LeaseId, serve};
 use env::{Address, Either, Env, Fifo, select};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use ring::RingDriver;
+use std::fs::OpenOptions;
 use std::future::poll_fn;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,6 +124,8 @@ impl Storage {
     /// Opens the database and returns the format it says it has. A new file gets this program's
     /// format.
     fn try_open(path: &Path) -> Result<(Self, u64), redb::Error> {
+        // A new one is for nobody else on the machine.
+        OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let database = Database::builder().set_cache_size(CACHE_BYTES).create(path)?;
         let write = database.begin_write()?;
         let mut numbers = write.open_table(NUMBERS)?;

@@ -6,6 +6,7 @@
 //! kind; unknown fields, other formats and numbers not in canonical form are refused. `encode`
 //! panics on a record that breaks them: nothing may ever write such a record.
 
+mod access;
 mod affinity;
 mod cache;
 mod connections;
@@ -33,6 +34,7 @@ pub use keys::{
     parse_volume_key, policy_key, removed_key, settings_key, trash_name, volume_key,
 };
 
+pub use access::{AccessRecord, AccessRole, AccessToken, TOKENS_MAX, access_key, digest_of};
 pub use affinity::{Affinity, FORMAT_AFFINITY};
 pub use cache::FORMAT_CACHE;
 pub use connections::Connections;
@@ -84,11 +86,9 @@ pub const FORMAT_POLICY: u32 = 4;
 pub const FORMAT_LIMITS: u32 = 5;
 /// The format of a volume's record that says how large its objects are, whatever else it has.
 pub const FORMAT_RUNS: u32 = 6;
-/// The format of the record of a volume that is deleted and can be brought back, whatever else it
-/// has.
+/// The format of the record of a volume that can be brought back, whatever else it has.
 pub const FORMAT_TRASHED: u32 = 7;
-/// The format of the record of a volume that is striped or is to be where it grows, whatever else
-/// it has.
+/// The format of a volume's record that is, or is to be, striped, whatever else it has.
 pub const FORMAT_STRIPED: u32 = 8;
 /// The format of an object's record that has claims or is doubted.
 pub const FORMAT_HISTORY: u32 = 2;

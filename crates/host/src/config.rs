@@ -13,6 +13,7 @@ pub(crate) use memory::MemoryBudgets;
 pub use memory::MemoryConfig;
 use operator::GroupConfig;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use thiserror::Error;
 pub(crate) use tuning::SCRUB_RATES;
 pub use tuning::Tuning;
@@ -91,6 +92,10 @@ pub struct HostConfig {
     pub nbd_socket: SocketConfig,
     /// Where this host's operator commands connect; a Unix socket.
     pub control: String,
+    /// Where the API is on the network, `ip:port`; without it, on a Unix socket alone. Of several
+    /// shards of a host the first one's counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<SocketAddr>,
     /// Where the directory gateway of this process listens; a Unix socket.
     pub directory: String,
     /// etcd endpoints (`http://ip:port`) that the gateway uses; empty for the embedded directory.
@@ -293,6 +298,7 @@ mod tests {
             nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],
             nbd_socket: SocketConfig::default(),
             control: "unix:/run/gabion/control.sock".to_owned(),
+            api: None,
             directory: "unix:/run/gabion/directory.sock".to_owned(),
             etcd: vec!["http://10.0.0.1:2379".to_owned()],
             kind: ClusterKind::AllFlash,

@@ -16,6 +16,7 @@
 //! | `orphan` | what the directory does not account for: shown, adopted, given up |
 //! | `backups` | the directory's backups on this host: shown, put back |
 
+mod access;
 mod backups;
 pub(crate) mod control;
 mod domains;
@@ -89,13 +90,20 @@ fn reply<T: Serialize>(outcome: Outcome<T>) -> CommandReply {
 }
 
 impl Operations {
+    async fn status_command(&self) -> CommandReply {
+        self.look_at_devices().await;
+        reply(Ok(self.status()))
+    }
+
+    fn stop(&self) -> CommandReply {
+        self.stop.notify();
+        reply(Ok(()))
+    }
+
     /// Does what is asked; never panics because of what was asked.
     async fn carry_out(&self, command: Command) -> CommandReply {
         match command {
-            Command::Status => {
-                self.look_at_devices().await;
-                reply(Ok(self.status()))
-            }
+            Command::Status => self.status_command().await,
             command @ (Command::VolumeCreate(_)
             | Command::VolumeShow { .. }
             | Command::VolumeChange { .. }
@@ -139,14 +147,18 @@ impl Operations {
             command @ (Command::MaintenanceCheck { .. }
             | Command::MaintenanceEnter { .. }
             | Command::MaintenanceExit { .. }) => reply(self.maintenance_command(command).await),
+            command @ (Command::TokenList
+            | Command::TokenCreate { .. }
+            | Command::TokenPut { .. }
+            | Command::TokenDelete { .. }
+            | Command::TokenCheck { .. }) => self.access_command(command).await,
             command @ (Command::DomainList
             | Command::DomainCreate { .. }
             | Command::DomainDelete { .. }
             | Command::DomainAssign { .. }) => reply(self.domain_command(command).await),
             Command::RepairNow { volume } => reply(self.repair_now(volume.as_deref()).await),
-            Command::DirectoryBackups => reply(Ok(self.backups().await)),
-            Command::DirectoryRestore { number, replace } => {
-                reply(self.restore_kept(number, replace).await)
+            command @ (Command::DirectoryBackups | Command::DirectoryRestore { .. }) => {
+                self.backup_command(command).await
             }
             command @ (Command::OrphanList
             | Command::OrphanAdopt { .. }
@@ -154,10 +166,7 @@ impl Operations {
             command @ (Command::ScrubStatus | Command::ScrubStart { .. } | Command::ScrubPause) => {
                 reply(self.scrub_command(&command))
             }
-            Command::Stop => {
-                self.stop.notify();
-                CommandReply::Ok(serde_json::Value::Null)
-            }
+            Command::Stop => self.stop(),
         }
     }
 }

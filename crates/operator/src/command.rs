@@ -2,7 +2,7 @@
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
 use directory::{
-    Affinity, ClusterKind, Connections, Labels, MaintenanceMode, RepairDelay, Writers,
+    AccessRole, Affinity, ClusterKind, Connections, Labels, MaintenanceMode, RepairDelay, Writers,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -308,6 +308,38 @@ pub enum Command {
     ResyncLimit {
         /// Bytes; none: as much as clients leave.
         bytes_per_second: Option<u64>,
+    },
+    /// All tokens that open the API, without their text.
+    TokenList,
+    /// Makes a token that opens the API over the network. Its text is told once.
+    TokenCreate {
+        /// Its name: what it is for, or whose it is.
+        name: String,
+        /// What its holder may do.
+        role: AccessRole,
+        /// For how long it opens the API, seconds: at most ten years.
+        seconds: u64,
+    },
+    /// The same, of a token whose text the API has made.
+    TokenPut {
+        /// Its name.
+        name: String,
+        /// What its holder may do.
+        role: AccessRole,
+        /// For how long it opens the API, seconds.
+        seconds: u64,
+        /// SHA-256 of its text, 64 hexadecimal digits.
+        digest: String,
+    },
+    /// Deletes a token: it opens nothing from then on.
+    TokenDelete {
+        /// Its name.
+        name: String,
+    },
+    /// Whether a token opens the API, and to what.
+    TokenCheck {
+        /// SHA-256 of its text, 64 hexadecimal digits.
+        digest: String,
     },
     /// The fault domains, and the hosts in them.
     DomainList,

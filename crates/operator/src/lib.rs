@@ -17,6 +17,7 @@ pub use command::{
     Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, NewVolume, PolicyRules,
     RateLimit,
 };
+pub use directory::AccessRole;
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BLOCKS_LOST, BackupReport, CachedReport, ClassReport, ClusterReport, ComplianceReport,
@@ -24,10 +25,10 @@ pub use report::{
     DomainReport, DomainsReport, EffectReport, Follower, GroupDetail, GroupReport, Health,
     HeldReport, HomeReport, HostLevel, HostReport, HostState, LatencyReport, LayoutReport,
     LimitedReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy,
-    NotFollowing, NotRepaired, OrphanReport, PlaceKind, PlaceReport, PlacementReport,
-    PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport,
-    RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason, ResyncReport,
-    ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StalePart, StaleReport, StatusReport,
-    TrashedReport, TurnsReport, UpgradeReport, VolumePolicy, VolumeReport, VolumeWithoutHost,
-    WriterReport, WritesReport, by_host, seconds_left, shards_of,
+    NewTokenReport, NotFollowing, NotRepaired, OrphanReport, PlaceKind, PlaceReport,
+    PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport,
+    RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason,
+    ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StalePart, StaleReport,
+    StatusReport, TokenReport, TrashedReport, TurnsReport, UpgradeReport, VolumePolicy,
+    VolumeReport, VolumeWithoutHost, WriterReport, WritesReport, by_host, seconds_left, shards_of,
 };

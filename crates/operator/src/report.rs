@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a host tells its operator, as the JSON that the command line prints.
 
+mod access;
 mod domains;
 mod group;
 mod maintenance;
@@ -10,6 +11,7 @@ mod policy;
 mod resync;
 mod writes;
 
+pub use access::{NewTokenReport, TokenReport};
 use directory::{ClusterKind, Connections, Labels, Writers};
 pub use domains::{DomainReport, DomainsReport};
 pub use group::{

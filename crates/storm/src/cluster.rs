@@ -350,6 +350,7 @@ impl Cluster {
             nbd: vec!["unix:/nbd.sock".to_owned()],
             nbd_socket: host::SocketConfig::default(),
             control: "unix:/control.sock".to_owned(),
+            api: None,
             directory: format!("tcp:{}:{PORT}", directory_ip()),
             etcd: Vec::new(),
             kind: self.plan.kind,

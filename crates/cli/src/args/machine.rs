@@ -53,6 +53,9 @@ pub struct HostArgs {
     /// TCP port for the other hosts; a host of several shards has the ports that follow too
     #[arg(long, default_value_t = 7070)]
     pub port: u16,
+    /// TCP port for the API: HTTPS, and nothing without a token
+    #[arg(long, default_value_t = 7443, value_name = "PORT")]
+    pub api_port: u16,
     /// How many shards the host has, each a process with one thread: disk groups are dealt out to
     /// them in turn [default: one for each disk group]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8), value_name = "N")]

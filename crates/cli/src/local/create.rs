@@ -13,6 +13,7 @@ use env::{Env, Fifo};
 use host::SocketConfig;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Bytes that must stay free on the file system of the folder.
@@ -217,7 +218,9 @@ fn check_space(layout: &Layout, cluster: &ClusterFile, up: &UpArgs) -> Result<()
 
 /// Creates a device file that takes no space until it is written.
 fn make_sparse(path: &str, size: u64) -> Result<()> {
-    let made = fs::File::create_new(path).and_then(|file| {
+    let mut options = fs::OpenOptions::new();
+    // What volumes hold is for nobody else on the machine.
+    let made = options.write(true).create_new(true).mode(0o600).open(path).and_then(|file| {
         file.set_len(size)?;
         file.sync_all()
     });

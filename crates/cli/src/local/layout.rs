@@ -8,6 +8,8 @@
 //! DIR/lock               held by the running supervisor
 //! DIR/gabion.log         what the hosts report
 //! DIR/supervisor.sock    starts and ends hosts
+//! DIR/keys/              the key and the certificate of its CA
+//! DIR/api.sock           the API; DIR/api.address says where it is on the network
 //! DIR/leash.sock         every host hangs on it: its end is theirs
 //! DIR/directory.redb     the embedded directory, or DIR/etcd/
 //! DIR/hostN/             host.toml, device files, sockets; DIR/hostN.M/ for each shard of several
@@ -20,7 +22,9 @@ use host::{ClusterKind, HostConfig, MemoryConfig, SocketConfig, Tuning};
 use operator::GroupConfig;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The folder of a cluster, if no other is named.
@@ -185,8 +189,28 @@ impl Layout {
         self.root.join("gabion.log")
     }
 
+    /// The log, to write behind what it says. It is for nobody else on the machine.
+    pub fn open_log(&self) -> io::Result<fs::File> {
+        fs::OpenOptions::new().create(true).append(true).mode(0o600).open(self.log())
+    }
+
     pub(super) fn supervisor_socket(&self) -> PathBuf {
         self.root.join("supervisor.sock")
+    }
+
+    /// The folder of the cluster's CA.
+    pub fn keys(&self) -> PathBuf {
+        self.root.join("keys")
+    }
+
+    /// Where the API is on the network while the cluster runs, and was before.
+    pub fn api_address(&self) -> Option<SocketAddr> {
+        fs::read_to_string(self.root.join("api.address")).ok()?.trim().parse().ok()
+    }
+
+    /// Notes where the API is on the network.
+    pub(super) fn note_api_address(&self, address: SocketAddr) -> io::Result<()> {
+        fs::write(self.root.join("api.address"), format!("{address}\n"))
     }
 
     /// Where the cluster's API listens.
@@ -304,6 +328,7 @@ impl Layout {
             nbd: vec![socket("nbd.sock")],
             nbd_socket: cluster.nbd_socket.clone(),
             control: socket("control.sock"),
+            api: None,
             directory,
             etcd: cluster.etcd(),
             kind: cluster.kind,

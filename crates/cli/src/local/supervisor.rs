@@ -12,13 +12,16 @@ use crate::config::read_config;
 use crate::daemon::run_host;
 use crate::group_files::GroupFiles;
 use crate::leash::{Leashes, bind};
+use crate::serve::{ApiAddress, start_api};
 use anyhow::{Context, Result};
-use api::ApiServer;
+use api::{ApiServer, ShardDoor};
 use control::Keeper;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -85,6 +88,27 @@ pub struct Supervisor {
     _lock: File,
 }
 
+/// The address of the API of a cluster on this machine that was not up before.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Answers on this machine: on a Unix socket, and at the port of the time before where that is
+/// free.
+fn serve(layout: &Layout, shards: Vec<ShardDoor>, configs: GroupFiles) -> Result<ApiServer> {
+    let keys = layout.keys();
+    fs::create_dir_all(&keys)?;
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o700))?;
+    api::Authority::create(&keys)?;
+    let wanted = layout.api_address().unwrap_or(ANY_PORT);
+    let is_free = TcpListener::bind(wanted).is_ok();
+    let address = if is_free { wanted } else { ANY_PORT };
+    let place = ApiAddress { address, keys, names: &[] };
+    let api = start_api(layout.api_socket(), (shards, Arc::new(configs)), Some(place))?;
+    if let Some(address) = api.network() {
+        layout.note_api_address(address)?;
+    }
+    Ok(api)
+}
+
 impl Supervisor {
     /// Starts the directory and all hosts; does not wait until they are ready.
     pub fn start(layout: &Layout, cluster: &ClusterFile, lock: File) -> Result<Arc<Self>> {
@@ -97,7 +121,7 @@ impl Supervisor {
         let shards = cluster.host_names().into_iter().map(control).collect();
         let file = |name: String| (name.clone(), layout.host_config(&name));
         let configs = GroupFiles::of(cluster.host_names().into_iter().map(file));
-        let api = api::start(&layout.api_socket(), shards, Arc::new(configs))?;
+        let api = serve(layout, shards, configs)?;
         let state = State { hosts: BTreeMap::new(), is_down: false };
         let supervisor = Arc::new(Self {
             layout: layout.clone(),
@@ -288,7 +312,7 @@ impl Supervisor {
                 Runner::Thread(std::thread::Builder::new().name(name.to_owned()).spawn(run)?)
             }
             Mode::Processes => {
-                let log = File::options().create(true).append(true).open(self.layout.log())?;
+                let log = self.layout.open_log()?;
                 let child = crate::program::again()?
                     .arg("daemon")
                     .arg("--config")

@@ -71,7 +71,7 @@ fn run(
     lock: std::fs::File,
     status_line: StatusLine<'_>,
 ) -> Result<()> {
-    start_log(Some(&layout.log()))?;
+    start_log(Some(layout.open_log().context("cannot write the log")?))?;
     let signals =
         [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
@@ -111,7 +111,7 @@ fn run(
 /// Starts the background process, which inherits the lock, and waits until the cluster is ready.
 fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile, lock: std::fs::File) -> Result<()> {
     use std::os::unix::process::CommandExt;
-    let log = std::fs::File::options().create(true).append(true).open(layout.log())?;
+    let log = layout.open_log()?;
     let mut child = crate::program::again()?
         .arg("up")
         .arg("--background")
@@ -163,10 +163,14 @@ fn wait_ready(mut look: impl FnMut() -> Result<SupervisorAnswer>) -> Result<()> 
 }
 
 fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
+    let address = layout.api_address().map(|address| format!("https://{address}"));
+    let ca_file = layout.keys().join(api::CA_FILE);
     if cli.output == Output::Json {
+        let urls: Vec<_> = address.iter().collect();
         let summary = serde_json::json!({
             "data": layout.root(), "hosts": cluster.machine_names(), "shards": cluster.host_names(),
-            "mode": cluster.mode, "api": { "socket": layout.api_socket() },
+            "mode": cluster.mode,
+            "api": { "socket": layout.api_socket(), "urls": urls, "ca_file": ca_file },
         });
         say!("{summary}");
         return Ok(());
@@ -180,6 +184,10 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         "the API: curl --unix-socket {} http://gabion/api/v1/status",
         layout.api_socket().display()
     );
+    if let Some(address) = address {
+        let (create, ca) = ("gabion token create NAME --role viewer", ca_file.display());
+        say!("with a token ({create}): curl --cacert {ca} {address}/api/v1/status");
+    }
     say!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
     Ok(())
 }

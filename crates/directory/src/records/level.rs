@@ -33,8 +33,10 @@ impl Level {
     /// A cluster whose kind changes, and disk groups of the other kind: hosts of before end where
     /// the cluster is not what they were told.
     pub const KINDS: Self = Self(6);
+    /// Tokens for the API ([`super::AccessRecord`]).
+    pub const ACCESS: Self = Self(7);
     /// What this release knows.
-    pub const NEWEST: Self = Self::KINDS;
+    pub const NEWEST: Self = Self::ACCESS;
 
     /// A level of this number, also one of later releases; `None` for zero.
     #[must_use]

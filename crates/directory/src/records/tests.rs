@@ -501,6 +501,8 @@ fn keys_name_their_records_both_ways() {
     assert_eq!(parse_volume_key("/gabion/volume/a/b"), None);
 }
 
+mod access;
+
 #[test]
 fn hosts_in_maintenance_are_named_once_each() {
     use MaintenanceMode::{EnsureAccessibility, FullEvacuation, None as Stay};

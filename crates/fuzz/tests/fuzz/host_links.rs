@@ -57,6 +57,7 @@ fn config() -> HostConfig {
         nbd: vec!["unix:/nbd.sock".to_owned()],
         nbd_socket: host::SocketConfig::default(),
         control: format!("unix:{CONTROL}"),
+        api: None,
         directory: "tcp:10.0.0.100:7000".to_owned(),
         etcd: Vec::new(),
         kind: host::ClusterKind::AllFlash,

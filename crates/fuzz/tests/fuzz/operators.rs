@@ -28,6 +28,7 @@ fn sample() -> HostConfig {
         nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],
         nbd_socket: host::SocketConfig::default(),
         control: "unix:/run/gabion/control.sock".to_owned(),
+        api: None,
         directory: "unix:/run/gabion/directory.sock".to_owned(),
         etcd: vec!["http://10.0.0.1:2379".to_owned()],
         kind: host::ClusterKind::AllFlash,

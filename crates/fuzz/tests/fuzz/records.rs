@@ -26,6 +26,7 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/host-1.json"),
         include_bytes!("../../../directory/fixtures/settings-2.json"),
         include_bytes!("../../../directory/fixtures/maintenance-1.json"),
+        include_bytes!("../../../directory/fixtures/access-1.json"),
         include_bytes!("../../../directory/fixtures/domains-1.json"),
         include_bytes!("../../../directory/fixtures/object-1.json"),
         include_bytes!("../../../directory/fixtures/policy-1.json"),
@@ -64,7 +65,8 @@ fn writing_of(from: &mut Source<'_>) -> Writing {
     Writing { writers, epoch, writer }
 }
 
-fn records_of(input: &[u8]) {
+/// What decodes is encoded as it was.
+fn decoded(input: &[u8]) {
     again(input, ClusterRecord::decode, ClusterRecord::encode);
     again(input, ShardRecord::decode, ShardRecord::encode);
     again(input, AliveRecord::decode, AliveRecord::encode);
@@ -75,6 +77,11 @@ fn records_of(input: &[u8]) {
     again(input, PolicyRecord::decode, PolicyRecord::encode);
     again(input, DomainsRecord::decode, DomainsRecord::encode);
     again(input, MaintenanceRecord::decode, MaintenanceRecord::encode);
+    again(input, AccessRecord::decode, AccessRecord::encode);
+}
+
+fn records_of(input: &[u8]) {
+    decoded(input);
     let mut from = Source::new(input);
     let object = object(&mut from);
     if object.check().is_ok() {

@@ -6,8 +6,8 @@
 use crate::mutations::Mutations;
 use base::{ComponentId, Map, ObjectId, SECTOR_SIZE, Set, ShardId, VolumeId, WriterEpoch};
 use directory::{
-    AliveRecord, ClusterKind, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, Level,
-    MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
+    AccessRecord, AliveRecord, ClusterKind, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry,
+    Level, MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
     RemovedShardRecord, SettingsRecord, ShardRecord, VolumeRecord, Writing,
 };
 use env::Notify;
@@ -54,6 +54,8 @@ struct ViewInner {
     settings: Cell<Option<SettingsRecord>>,
     /// Hosts in maintenance; `None` where there is no record.
     maintenance: RefCell<Option<MaintenanceRecord>>,
+    /// Tokens; `None` where there is no record.
+    access: RefCell<Option<AccessRecord>>,
     /// Fault domains; `None` where there is no record.
     domains: RefCell<Option<DomainsRecord>>,
     /// The same, by host.
@@ -244,6 +246,9 @@ impl View {
         if key == directory::maintenance_key() {
             inner.maintenance.replace(Some(MaintenanceRecord::decode(value)?));
         }
+        if key == directory::access_key() {
+            inner.access.replace(Some(AccessRecord::decode(value)?));
+        }
         if key == directory::domains_key() {
             self.set_domains(Some(DomainsRecord::decode(value)?));
         }
@@ -289,6 +294,9 @@ impl View {
         if key == directory::maintenance_key() {
             self.0.maintenance.replace(None);
         }
+        if key == directory::access_key() {
+            self.0.access.replace(None);
+        }
         if key == directory::domains_key() {
             self.set_domains(None);
         }
@@ -318,6 +326,7 @@ impl View {
             .chain(self.0.cluster.get().map(|_| directory::cluster_key()))
             .chain(self.0.settings.get().map(|_| directory::settings_key()))
             .chain(self.0.maintenance.borrow().as_ref().map(|_| directory::maintenance_key()))
+            .chain(self.0.access.borrow().as_ref().map(|_| directory::access_key()))
             .chain(self.0.domains.borrow().as_ref().map(|_| directory::domains_key()))
             .collect()
     }
@@ -522,6 +531,11 @@ impl View {
     /// The hosts in maintenance.
     pub fn maintenance(&self) -> MaintenanceRecord {
         self.0.maintenance.borrow().clone().unwrap_or_default()
+    }
+
+    /// Who may ask the API over the network.
+    pub fn access(&self) -> AccessRecord {
+        self.0.access.borrow().clone().unwrap_or_default()
     }
 
     /// The fault domains, and the hosts in them.

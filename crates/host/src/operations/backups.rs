@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The backups of the directory on this host's disk groups, for an operator.
 
-use super::{Operations, Outcome, failed};
+use super::{Operations, Outcome, failed, reply};
 use crate::care::backups::{newest_first, read};
 use crate::cluster::backup::{self, Restored};
 use directory::{Backup, VOLUME_PREFIX};
-use operator::{BackupReport, RestoreReport};
+use operator::{BackupReport, Command, CommandReply, RestoreReport};
 
 impl Operations {
+    /// Carries out what is asked about backups.
+    pub(super) async fn backup_command(&self, command: Command) -> CommandReply {
+        match command {
+            Command::DirectoryRestore { number, replace } => {
+                reply(self.restore_kept(number, replace).await)
+            }
+            _ => reply(Ok(self.backups().await)),
+        }
+    }
+
     /// The backups of the directory on this host's disk groups, the newest first; each is read
     /// whole.
     pub(crate) async fn backups(&self) -> Vec<BackupReport> {

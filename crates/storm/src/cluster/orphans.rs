@@ -32,7 +32,7 @@ impl Cluster {
         self.boot_directory();
     }
 
-    fn run(&self, time: Duration) {
+    pub(super) fn run(&self, time: Duration) {
         let never = self.world.run_until(time, || false);
         assert!(!never, "it is never true");
     }
@@ -49,7 +49,7 @@ impl Cluster {
             .expect("deleted");
     }
 
-    fn restart(&self) {
+    pub(super) fn restart(&self) {
         self.restart_over(|| {});
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole hosts that run out of space, without other faults.
 
+mod access;
 mod affinity;
 mod answers;
 mod balance;

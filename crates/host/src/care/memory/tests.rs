@@ -46,6 +46,7 @@ fn config(run: u16, groups: &[&str], memory: MemoryConfig) -> HostConfig {
         nbd: Vec::new(),
         nbd_socket: SocketConfig::default(),
         control: format!("unix:{}", control(run)),
+        api: None,
         directory: format_address(&address()),
         etcd: Vec::new(),
         kind: ClusterKind::AllFlash,

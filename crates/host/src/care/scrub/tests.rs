@@ -41,6 +41,7 @@ fn config(number: u8) -> HostConfig {
         nbd: vec!["unix:/nbd.sock".to_owned()],
         nbd_socket: crate::SocketConfig::default(),
         control: format!("unix:{CONTROL}"),
+        api: None,
         directory: "tcp:10.0.0.100:7000".to_owned(),
         etcd: Vec::new(),
         kind: ClusterKind::AllFlash,

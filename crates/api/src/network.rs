@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The listener on the network: TLS 1.3, and a token for everything. Whoever has none learns that
+//! it needs one, a second later, and nothing else.
+
+use crate::access::{ApiCaller, digest_in};
+use crate::certificates::ListenerKey;
+use crate::problem::Problem;
+use crate::service::{Api, serve};
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::version::TLS13;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+/// Most connections at once, beside those of the Unix socket. Further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+/// Longest wait until TLS is agreed on.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// After a failure to accept a connection: the process has no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a wrong token waits for its answer.
+const REFUSED_AFTER: Duration = Duration::from_secs(1);
+/// Between two looks whether a certificate is to be made anew.
+const RENEWAL_EVERY: Duration = Duration::from_secs(3600);
+
+/// Where the API is on the network, and what it proves itself with there.
+#[derive(Debug)]
+pub struct NetworkDoor {
+    /// Its address; port 0: any that is free.
+    pub address: SocketAddr,
+    /// Its key.
+    pub key: Arc<ListenerKey>,
+}
+
+pub(crate) struct NetworkListener {
+    listener: TcpListener,
+    address: SocketAddr,
+    acceptor: TlsAcceptor,
+    key: Arc<ListenerKey>,
+}
+
+/// Begins to listen; connections are not accepted before [`NetworkListener::accept`].
+pub(crate) fn listen(door: NetworkDoor, runtime: &Runtime) -> io::Result<NetworkListener> {
+    let listener = runtime.block_on(TcpListener::bind(door.address))?;
+    let address = listener.local_addr()?;
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::clone(&door.key) as _);
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Ok(NetworkListener { listener, address, acceptor, key: door.key })
+}
+
+impl NetworkListener {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts connections for ever.
+    pub(crate) async fn accept(self, router: Router) {
+        let Self { listener, acceptor, key, .. } = self;
+        tokio::spawn(renew(key));
+        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(place) = Arc::clone(&connections).acquire_owned().await else { return };
+            let Ok((stream, from)) = listener.accept().await else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let (acceptor, router) = (acceptor.clone(), router.clone());
+            tokio::spawn(async move {
+                let agreed = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream));
+                match agreed.await {
+                    Ok(Ok(stream)) => serve(stream, router).await,
+                    Ok(Err(error)) => tracing::debug!(%from, %error, "no TLS was agreed on"),
+                    Err(_) => tracing::debug!(%from, "TLS was not agreed on in time"),
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn renew(key: Arc<ListenerKey>) {
+    loop {
+        tokio::time::sleep(RENEWAL_EVERY).await;
+        if let Err(error) = key.renew(SystemTime::now()) {
+            tracing::error!(%error, "the certificate of the API is not renewed; tried again");
+        }
+    }
+}
+
+/// A router that answers those who bring a token. Handlers hear whose it is.
+pub(crate) fn guarded(router: Router, api: &Arc<Api>) -> Router {
+    let api = Arc::clone(api);
+    router.layer(from_fn(move |request: Request, next: Next| {
+        let api = Arc::clone(&api);
+        async move {
+            // What is said without a token is not read, but for its head.
+            let digest = digest_in(request.headers());
+            match caller(&api, digest).await {
+                Ok(caller) => admitted(caller, request, next).await,
+                Err(problem) => {
+                    tokio::time::sleep(REFUSED_AFTER).await;
+                    problem.into_response()
+                }
+            }
+        }
+    }))
+}
+
+async fn caller(api: &Arc<Api>, digest: Result<String, Problem>) -> Result<ApiCaller, Problem> {
+    api.admit(digest?).await
+}
+
+async fn admitted(caller: ApiCaller, mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The listener on the network: nobody gets anything without a token, and nobody more than theirs
+//! allows.
+
+use api::{ApiOptions, ApiServer, Authority, ListenerKey, NetworkDoor, NoConfigs, start};
+use operator::{Command, CommandFailure, CommandReply, ErrorKind};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const VIEWER: &str = "gbn_1111111111111111111111111111111111111111111111111111111111111111";
+const OPERATOR: &str = "gbn_2222222222222222222222222222222222222222222222222222222222222222";
+const STRANGER: &str = "gbn_3333333333333333333333333333333333333333333333333333333333333333";
+
+fn digest(token: &str) -> String {
+    Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A shard that knows two tokens, and says what else it was asked.
+fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
+    for stream in listener.incoming() {
+        let mut stream = stream.expect("a connection");
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).expect("a question");
+        let command: Command = serde_json::from_str(&line).expect("a command");
+        let token = |name: &str, role: &str| {
+            CommandReply::Ok(json!({"name": name, "role": role, "created": 1, "expires": 2}))
+        };
+        let reply = match &command {
+            Command::TokenCheck { digest: it } if *it == digest(VIEWER) => token("v", "viewer"),
+            Command::TokenCheck { digest: it } if *it == digest(OPERATOR) => token("o", "operator"),
+            Command::TokenCheck { .. } => CommandReply::Error(CommandFailure {
+                kind: ErrorKind::Failed,
+                message: "none".to_owned(),
+            }),
+            Command::TokenPut { name, .. } => token(name, "viewer"),
+            _ => CommandReply::Ok(serde_json::to_value(&command).expect("a command")),
+        };
+        if !matches!(command, Command::TokenCheck { .. } | Command::ClusterShow) {
+            asked.lock().expect("no panic").push(command);
+        }
+        let _ = writeln!(stream, "{}", serde_json::to_string(&reply).expect("a reply"));
+    }
+}
+
+struct Served {
+    folder: PathBuf,
+    server: ApiServer,
+    asked: Arc<Mutex<Vec<Command>>>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn serve(name: &str) -> Served {
+    let folder = std::env::temp_dir().join(format!("gnet-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let listener = UnixListener::bind(folder.join("host1")).expect("a socket");
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    std::thread::spawn(move || shard(listener, seen));
+    let authority = Authority::create(&folder).expect("an authority");
+    let names = vec!["127.0.0.1".to_owned(), "host1".to_owned()];
+    let key = Arc::new(ListenerKey::new(authority, names).expect("a key"));
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = start(ApiOptions {
+        socket: folder.join("api.sock"),
+        shards: vec![("host1".to_owned(), folder.join("host1"))],
+        configs: Arc::new(NoConfigs),
+        network: Some(NetworkDoor { address, key }),
+    });
+    Served { folder, server: server.expect("an API"), asked }
+}
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect(served: &Served, ca: &Path, name: &str) -> Tls {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca).expect("a certificate")).expect("an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    let client = ClientConnection::new(Arc::new(config), name).expect("a client");
+    let stream = TcpStream::connect(served.server.network().expect("a port")).expect("a port");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+    StreamOwned::new(client, stream)
+}
+
+fn ask(served: &Served, head: &str, token: Option<&str>, body: &str) -> (u16, Value) {
+    let mut stream = connect(served, &served.folder.join(api::CA_FILE), "127.0.0.1");
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+    let (token, length) = (token.unwrap_or_default(), body.len());
+    let text = format!(
+        "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n{token}\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).expect("a request");
+    let mut text = String::new();
+    // Where the server ends without a farewell of TLS, what came before it counts.
+    let _ = stream.read_to_string(&mut text);
+    let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+/// Every route, every list, and what is no route.
+fn everything() -> Vec<String> {
+    let routes = api::ROUTES.iter().map(|route| format!("{} {}", route.method.name(), route.path));
+    let lists = api::LISTS.iter().map(|list| format!("GET {}", list.path));
+    let more = ["GET /events", "GET /openapi.json", "GET /nothing", "POST /status"];
+    let all = routes.chain(lists).chain(more.map(str::to_owned));
+    let under = |text: String| {
+        let (method, path) = text.split_once(' ').expect("a method");
+        format!("{method} {}{}", api::PREFIX, path.replace(['{', '}'], ""))
+    };
+    let outside = ["GET /", "GET /metrics", "GET /api/v1/../../etc/passwd", "OPTIONS *"];
+    all.map(under).chain(outside.map(str::to_owned)).collect()
+}
+
+#[test]
+fn without_a_token_there_is_nothing_to_see() {
+    let served = serve("nothing");
+    let all = everything();
+    assert!(all.len() > 60);
+    let ask_all = |token: Option<&'static str>| {
+        // All at once: each waits a second for its answer.
+        let served = &served;
+        std::thread::scope(|scope| {
+            let one = |head: &String| (head.clone(), ask(served, head, token, ""));
+            let asked = all.iter().map(|head| scope.spawn(move || one(head)));
+            for one in asked.collect::<Vec<_>>() {
+                let (head, (status, body)) = one.join().expect("no panic");
+                assert_eq!((status, &body["type"]), (401, &json!("/problems/no-token")), "{head}");
+            }
+        });
+    };
+    let begun = Instant::now();
+    ask_all(None);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "a wrong token waits");
+    ask_all(Some(STRANGER));
+    assert!(served.asked.lock().expect("no panic").is_empty(), "no shard was asked for anything");
+}
+
+#[test]
+fn a_token_opens_what_its_role_may_and_no_more() {
+    let served = serve("roles");
+    let show = "GET /api/v1/volumes/db";
+    let (status, said) = ask(&served, show, Some(VIEWER), "");
+    assert_eq!((status, &said["name"]), (200, &json!("db")));
+    let grow = ("PUT /api/v1/volumes/db/size", "{\"size_bytes\":8192}");
+    let (status, said) = ask(&served, grow.0, Some(VIEWER), grow.1);
+    assert_eq!((status, &said["type"]), (403, &json!("/problems/forbidden")));
+    assert_eq!(said["detail"], "v has the role viewer, and this needs the role operator");
+    let (status, _) = ask(&served, grow.0, Some(OPERATOR), grow.1);
+    assert_eq!(status, 200);
+    for (head, body) in [
+        ("GET /api/v1/tokens", ""),
+        ("POST /api/v1/tokens", "{\"name\":\"x\",\"role\":\"administrator\",\"seconds\":60}"),
+        ("DELETE /api/v1/hosts/host1", ""),
+    ] {
+        let (status, _) = ask(&served, head, Some(OPERATOR), body);
+        assert_eq!(status, 403, "{head}");
+    }
+    let asked = served.asked.lock().expect("no panic").len();
+    assert_eq!(asked, 2, "what was refused came to no shard");
+}
+
+#[test]
+fn the_text_of_a_new_token_is_told_once_and_no_shard_hears_it() {
+    let served = serve("token");
+    let client = api::ApiClient::at(&served.folder.join("api.sock"));
+    let create: Command = serde_json::from_value(
+        json!({"command": "token-create", "name": "ci", "role": "viewer", "seconds": 60}),
+    )
+    .expect("a command");
+    let request = api::ApiRequest::of(&create, None).expect("a request");
+    let said: Value = client.call(&request).expect("a token");
+    let token = said["token"].as_str().expect("its text").to_owned();
+    assert!(token.starts_with("gbn_") && said["name"] == "ci", "{said}");
+    let asked = served.asked.lock().expect("no panic").clone();
+    let [Command::TokenPut { digest: told, .. }] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(*told, digest(&token));
+}
+
+/// A listener of another cluster, or of another name, is not believed.
+#[test]
+fn a_listener_proves_that_it_is_of_the_cluster() {
+    let served = serve("proof");
+    let own = served.folder.join(api::CA_FILE);
+    let agreed = |ca: &Path, name: &str| {
+        let mut stream = connect(&served, ca, name);
+        stream.write_all(b"GET / HTTP/1.1\r\n").and_then(|()| stream.flush()).is_ok()
+    };
+    assert!(agreed(&own, "127.0.0.1") && agreed(&own, "host1"));
+    assert!(!agreed(&own, "host2"), "another name");
+    let other = served.folder.join("other");
+    std::fs::create_dir_all(&other).expect("a folder");
+    Authority::create(&other).expect("an authority");
+    assert!(!agreed(&other.join(api::CA_FILE), "127.0.0.1"), "another cluster's");
+}
+
+#[test]
+fn what_does_not_speak_tls_gets_no_answer() {
+    let served = serve("plain");
+    let address = served.server.network().expect("a port");
+    let mut stream = TcpStream::connect(address).expect("a port");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+    stream.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(!answer.windows(4).any(|part| part == b"HTTP"), "{answer:?}");
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tokens: who may ask the API over the network (docs/operations/access.md).
+//!
+//! The API makes a token's text, and the directory gets its digest alone. So a host can tell
+//! whether a token opens something, and neither a host, nor the directory, nor a backup of it can
+//! say the text.
+
+use super::{Operations, Outcome, failed, reply, usage};
+use directory::{AccessRecord, AccessRole, AccessToken, Level, TOKENS_MAX, access_key, digest_of};
+use operator::{Command, CommandReply, TokenReport};
+
+/// A token is for ten years at most, seconds.
+const TOKEN_SECONDS_MAX: u64 = 3653 * 86_400;
+
+impl Operations {
+    /// Carries out what is asked about tokens.
+    pub(super) async fn access_command(&self, command: Command) -> CommandReply {
+        match command {
+            Command::TokenPut { name, role, seconds, digest } => {
+                reply(self.put_token(name, role, (seconds, &digest)).await)
+            }
+            Command::TokenDelete { name } => reply(self.delete_token(&name).await),
+            Command::TokenCheck { digest } => reply(self.check_token(&digest)),
+            Command::TokenList => reply(Ok(self.tokens())),
+            _ => reply::<()>(Err(usage("the API makes tokens: 'gabion token create'"))),
+        }
+    }
+
+    fn seconds(&self) -> u64 {
+        self.env.wall().0 / 1_000_000_000
+    }
+
+    async fn put_token(
+        &self,
+        name: String,
+        role: AccessRole,
+        (seconds, digest): (u64, &str),
+    ) -> Outcome<TokenReport> {
+        if !directory::is_name(&name) {
+            return Err(usage("that is not a name for a token"));
+        }
+        if !(1..=TOKEN_SECONDS_MAX).contains(&seconds) {
+            return Err(usage("a token is for one second to ten years"));
+        }
+        let digest = digest_of(digest).ok_or_else(|| usage("that is no SHA-256"))?;
+        self.need(Level::ACCESS, "tokens")?;
+        let (mut record, expect) = self.only_record(&access_key(), AccessRecord::decode).await?;
+        let now = self.seconds();
+        record.tokens.retain(|token| now < token.expires);
+        if record.tokens.iter().any(|token| token.name == name) {
+            return Err(failed(format!(
+                "there is a token '{name}' already: choose another name, or delete it ('gabion \
+                 token delete {name}')"
+            )));
+        }
+        if record.tokens.len() >= TOKENS_MAX {
+            return Err(failed(format!(
+                "there are {TOKENS_MAX} tokens, the most that there can be: delete one"
+            )));
+        }
+        let token = AccessToken { name, role, digest, created: now, expires: now + seconds };
+        let report = token_report(&token);
+        record.tokens.push(token);
+        if record.check().is_err() {
+            return Err(usage("there is a token of this digest already"));
+        }
+        self.put_access(&record, expect, &format!("token '{}' was made", report.name)).await?;
+        Ok(report)
+    }
+
+    async fn delete_token(&self, name: &str) -> Outcome<TokenReport> {
+        let (mut record, expect) = self.only_record(&access_key(), AccessRecord::decode).await?;
+        let Some(at) = record.tokens.iter().position(|token| token.name == name) else {
+            return Err(failed(format!(
+                "there is no token '{}': see 'gabion token list'",
+                name.escape_debug()
+            )));
+        };
+        let gone = record.tokens.remove(at);
+        self.put_access(&record, expect, &format!("token '{name}' was deleted")).await?;
+        Ok(token_report(&gone))
+    }
+
+    /// Writes the record, and waits a moment until this host has it.
+    async fn put_access(
+        &self,
+        record: &AccessRecord,
+        expect: directory::Expect,
+        what: &str,
+    ) -> Outcome<()> {
+        let put = self.put_at(access_key(), expect, record.encode()).await;
+        put.map_err(|undecided| match undecided {
+            None => failed("somebody else changed the tokens meanwhile: try again"),
+            Some(undecided) => undecided.told(what),
+        })?;
+        self.until(|| self.view.access() == *record).await;
+        Ok(())
+    }
+
+    /// By what this host last heard of the directory, so that a directory that is away shuts nobody
+    /// out.
+    fn check_token(&self, digest: &str) -> Outcome<TokenReport> {
+        let access = self.view.access();
+        let found = digest_of(digest).and_then(|digest| access.opens(&digest, self.seconds()));
+        found.map(token_report).ok_or_else(|| failed("no token of this text opens anything"))
+    }
+
+    fn tokens(&self) -> Vec<TokenReport> {
+        let mut tokens: Vec<_> = self.view.access().tokens.iter().map(token_report).collect();
+        tokens.sort_by(|one, other| one.name.cmp(&other.name));
+        tokens
+    }
+}
+
+fn token_report(token: &AccessToken) -> TokenReport {
+    let AccessToken { name, role, created, expires, .. } = token.clone();
+    TokenReport { name, role, created, expires }
+}
