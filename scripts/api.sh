@@ -87,6 +87,12 @@ tokens() {
   not curl --silent "$(url)/api/v1/status"
   not curl --silent --fail "http://$(url | cut -d/ -f3)/api/v1/status"
   not curl --silent --tls-max 1.2 --cacert "$(ca)" "$(url)/api/v1/status"
+  # Who did what is known, also what was refused.
+  gabion audit export >"$area/audit"
+  [ "$(grep -c '"caller":"changes"' "$area/audit")" = 2 ]
+  grep -q '"caller":"looks".*"status":403' "$area/audit"
+  grep -q "\"caller\":\"uid $(id -u)\",\"from\":\"unix\".*\"command\":\"token-create\"" "$area/audit"
+  gabion audit list --last 100 >"$area/audited"; grep -q "volume-create.* name=net" "$area/audited"
   # The text of a token is nowhere in what the hosts keep.
   not grep --recursive --quiet --text "${operate#gbn_}" "$GABION_DATA" --exclude='*.img'
 }

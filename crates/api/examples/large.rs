@@ -97,6 +97,7 @@ fn main() {
         shards,
         configs: std::sync::Arc::new(api::NoConfigs),
         network: None,
+        audit: None,
     })
     .expect("an API");
     let paths = ["/volumes", "/volumes?limit=1000", "/volumes?name=*77", "/shards", "/status"];

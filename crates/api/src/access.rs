@@ -15,6 +15,15 @@ const MARK: &str = "gbn_";
 /// Random bytes of a token.
 const SECRET_BYTES: usize = 32;
 
+/// Where a request came from, and who asks, where the connection says that already.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// An address, or `unix`.
+    pub from: String,
+    /// Who is at its other end.
+    pub caller: Option<ApiCaller>,
+}
+
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiCaller {
@@ -25,9 +34,10 @@ pub struct ApiCaller {
 }
 
 impl ApiCaller {
-    /// The user of the hosts, on their machine.
-    pub fn local() -> Self {
-        Self { name: "local".to_owned(), role: AccessRole::Administrator }
+    /// A user of this machine whom the Unix socket lets in. No token has a name with a space.
+    pub fn local(uid: Option<u32>) -> Self {
+        let uid = uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
+        Self { name: format!("uid {uid}"), role: AccessRole::Administrator }
     }
 
     /// An error where it may not do what needs this role.

@@ -3,6 +3,7 @@
 
 use crate::problem::Problem;
 use crate::request::ApiRequest;
+use crate::routes::PREFIX;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{Request, Response};
@@ -16,6 +17,8 @@ use tokio::net::UnixStream;
 
 /// Longest answer that is read: a status of 12,800 volumes is a tenth of it.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// Longest wait for what no shard is asked for.
+const LOOK_MAX: Duration = Duration::from_secs(30);
 /// The server waits for shards as long as a route says. What it says then takes a while more.
 const MARGIN: Duration = Duration::from_secs(10);
 
@@ -60,11 +63,28 @@ impl ApiClient {
     /// # Errors
     /// [`CallError`].
     pub fn call<A: DeserializeOwned>(&self, request: &ApiRequest) -> Result<A, CallError> {
+        self.ask(encoded(request)?, request.route.patience + MARGIN)
+    }
+
+    /// Reads what is at a path behind `/api/v1`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, CallError> {
+        let head = Request::builder().uri(format!("{PREFIX}{path}")).header(HOST, "gabion");
+        let request = head.body(Body::empty());
+        self.ask(request.map_err(|error| CallError::Form(error.to_string()))?, LOOK_MAX)
+    }
+
+    fn ask<A: DeserializeOwned>(
+        &self,
+        request: Request<Body>,
+        patience: Duration,
+    ) -> Result<A, CallError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(CallError::Away)?;
-        let patience = request.route.patience + MARGIN;
         let (status, bytes) = runtime.block_on(async {
             let answered = tokio::time::timeout(patience, self.exchange(request));
             answered.await.unwrap_or(Err(CallError::Late))
@@ -77,13 +97,13 @@ impl ApiClient {
     }
 
     /// One request on a connection of its own.
-    async fn exchange(&self, request: &ApiRequest) -> Result<(u16, Vec<u8>), CallError> {
+    async fn exchange(&self, request: Request<Body>) -> Result<(u16, Vec<u8>), CallError> {
         let lost = |error: hyper::Error| CallError::Form(format!("the connection: {error}"));
         let stream = UnixStream::connect(&self.socket).await.map_err(CallError::Away)?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         let driver = tokio::spawn(connection);
-        let response = sender.send_request(encoded(request)?).await.map_err(lost)?;
+        let response = sender.send_request(request).await.map_err(lost)?;
         let (head, body) = Response::into_parts(response);
         let read = axum::body::to_bytes(Body::new(body), ANSWER_BYTES_MAX).await;
         driver.abort();

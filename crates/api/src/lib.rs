@@ -17,6 +17,7 @@
 //! | `gather` | one picture of the answers of all shards |
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
+//! | `audit` | who changed what, from where, and what came of it |
 //! | `certificates` | the cluster's CA, and what listeners prove themselves with |
 //! | `server` | the listeners |
 //! | `service` | what is done with a request |
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod audit;
 mod certificates;
 mod client;
 mod configs;
@@ -48,6 +50,7 @@ mod routes;
 mod server;
 mod service;
 
+pub use audit::{AuditEntry, ENTRIES_MAX};
 pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey, fingerprint};
 pub use client::{ApiClient, CallError};
 pub use configs::{NoConfigs, ShardConfigs};

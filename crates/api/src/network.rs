@@ -2,7 +2,7 @@
 //! The listener on the network: TLS 1.3, and a token for everything. Whoever has none learns that
 //! it needs one, a second later, and nothing else.
 
-use crate::access::{ApiCaller, digest_in};
+use crate::access::{ApiCaller, Origin, digest_in};
 use crate::certificates::ListenerKey;
 use crate::problem::Problem;
 use crate::service::{Api, serve};
@@ -82,7 +82,10 @@ impl NetworkListener {
             tokio::spawn(async move {
                 let agreed = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream));
                 match agreed.await {
-                    Ok(Ok(stream)) => serve(stream, router).await,
+                    Ok(Ok(stream)) => {
+                        let origin = Origin { from: from.to_string(), caller: None };
+                        serve(stream, router, origin).await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%from, %error, "no TLS was agreed on"),
                     Err(_) => tracing::debug!(%from, "TLS was not agreed on in time"),
                 }

@@ -54,8 +54,8 @@ impl Once {
         if key.is_empty() || key.len() > KEY_MAX {
             return Err(Problem::usage(format!("a key has 1 to {KEY_MAX} characters")));
         }
-        // No name has a space.
-        let key = &format!("{caller} {key}");
+        // No header has a line break in it.
+        let key = &format!("{caller}\n{key}");
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.forget(|since, _| now.duration_since(since) >= KEPT_FOR);
         if let Some((first, pending)) = kept.by_key.get(key) {

@@ -2,6 +2,7 @@
 //! The description of the API (OpenAPI 3.1), made from the table of routes and from the types of
 //! commands and answers.
 
+use crate::audit::{AuditEntry, ENTRIES_MAX};
 use crate::events::LAST_EVENT;
 use crate::fields::{CommandShape, commands, json};
 use crate::lists::{LISTS, List, PAGING};
@@ -26,6 +27,7 @@ pub fn document() -> Value {
         path["get"] = listing(list);
     }
     paths.insert(format!("{PREFIX}/events"), json!({ "get": listening() }));
+    paths.insert(format!("{PREFIX}/audit"), json!({ "get": audited() }));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -76,7 +78,8 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 14] = [
+const TAGS: [(&str, &str); 15] = [
+    ("audit", "Who changed what"),
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
     ("events", "What changes"),
@@ -156,6 +159,31 @@ fn listening() -> Value {
         "responses": responses(&json!({
             "description": "Events, without an end",
             "content": { "text/event-stream": { "schema": { "type": "string" } } },
+        })),
+    })
+}
+
+fn audited() -> Value {
+    let number = json!({ "type": "integer", "format": "int64", "minimum": 1 });
+    json!({
+        "operationId": "audit_list",
+        "summary": "Who changed what through this host, from where, and what came of it",
+        "description": format!(
+            "The newest entries, the oldest of them first; at most {ENTRIES_MAX}. Needs the \
+             role {}.",
+            AccessRole::Administrator.name()
+        ),
+        "tags": ["audit"],
+        "parameters": [
+            parameter("limit", "query", false, &number, "How many, at most."),
+            parameter("before", "query", false, &number, "Only those of lower numbers."),
+        ],
+        "responses": responses(&json!({
+            "description": "Entries",
+            "content": { "application/json": { "schema": {
+                "type": "array",
+                "items": reference("AuditEntry"),
+            }}},
         })),
     })
 }
@@ -246,7 +274,10 @@ fn schemas() -> Map<String, Value> {
         RouteAnswer::Nothing => None,
         RouteAnswer::One(shape) | RouteAnswer::Many(shape) => Some(shape),
     };
-    let mut named = vec![("Problem".to_owned(), Problem::schema())];
+    let mut named = vec![
+        ("Problem".to_owned(), Problem::schema()),
+        ("AuditEntry".to_owned(), AuditEntry::schema()),
+    ];
     Command::schemas(&mut named);
     // Its fields are those of the request.
     named.retain(|(name, _)| *name != NewVolume::name());
@@ -293,7 +324,7 @@ mod tests {
     #[test]
     fn what_a_path_is_about_is_described() {
         let paths = ROUTES.iter().map(|route| route.path).chain(LISTS.iter().map(|list| list.path));
-        let used: BTreeSet<&str> = paths.chain(["/events"]).map(tag).collect();
+        let used: BTreeSet<&str> = paths.chain(["/events", "/audit"]).map(tag).collect();
         let known: BTreeSet<&str> = TAGS.iter().map(|(name, _)| *name).collect();
         assert_eq!(used, known);
     }

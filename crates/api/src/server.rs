@@ -2,12 +2,13 @@
 //! The listeners: a thread of its own beside the shards. There is one on a Unix socket that only
 //! its user may connect to, and one on the network where there are keys for it (`network`).
 
-use crate::access::ApiCaller;
+use crate::access::{ApiCaller, Origin};
+use crate::audit::AuditLog;
 use crate::configs::ShardConfigs;
 use crate::gather::ShardDoor;
 use crate::network::{self, NetworkDoor, NetworkListener};
 use crate::service::{ADMISSIONS_MAX, Api, REQUESTS_MAX, router, serve};
-use axum::{Extension, Router};
+use axum::Router;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -26,6 +27,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Why there is no API.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
+    /// Nobody could say who changed what.
+    #[error("cannot keep the audit in '{place}': {source}")]
+    Audit {
+        /// Its path.
+        place: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A socket cannot be made.
     #[error("cannot listen on '{place}': {source}")]
     Listen {
@@ -46,6 +55,8 @@ pub struct ApiOptions {
     pub configs: Arc<dyn ShardConfigs>,
     /// Where it is on the network, if it is.
     pub network: Option<NetworkDoor>,
+    /// The file that says who changed what; none: nobody keeps it.
+    pub audit: Option<PathBuf>,
 }
 
 /// A running API. It ends when this is dropped.
@@ -81,7 +92,7 @@ impl ApiServer {
 /// # Errors
 /// [`ApiError::Listen`].
 pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
-    let ApiOptions { socket, shards, configs, network } = options;
+    let ApiOptions { socket, shards, configs, network, audit } = options;
     let failed = |source| ApiError::Listen { place: socket.display().to_string(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -99,10 +110,12 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let network = network.map(on_network).transpose()?;
     let address = network.as_ref().map(NetworkListener::address);
     let (stop, stopped) = oneshot::channel();
-    let api = Arc::new(Api::new(shards, configs, run()));
+    let place = audit.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let audit = AuditLog::open(audit).map_err(|source| ApiError::Audit { place, source })?;
+    let api = Arc::new(Api::new(shards, configs, (audit, run())));
     let serve = move || {
         runtime.block_on(async {
-            tokio::spawn(accept(listener, router(&api).layer(Extension(ApiCaller::local()))));
+            tokio::spawn(accept(listener, router(&api)));
             if let Some(network) = network {
                 tokio::spawn(network.accept(network::guarded(router(&api), &api)));
             }
@@ -137,8 +150,10 @@ async fn accept(listener: UnixListener, router: Router) {
             continue;
         };
         let router = router.clone();
+        let uid = stream.peer_cred().ok().map(|peer| peer.uid());
+        let caller = Some(ApiCaller::local(uid));
         tokio::spawn(async move {
-            serve(stream, router).await;
+            serve(stream, router, Origin { from: "unix".to_owned(), caller }).await;
             drop(place);
         });
     }

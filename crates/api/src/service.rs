@@ -4,7 +4,8 @@
 //! What a caller can hold is bounded: requests under way, the bytes of a body, and the time for a
 //! head, a body and an answer.
 
-use crate::access::{self, ApiCaller};
+use crate::access::{self, ApiCaller, Origin};
+use crate::audit::{AuditLog, AuditedDeed, ENTRIES_DEFAULT, ENTRIES_MAX};
 use crate::configs::ShardConfigs;
 use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
@@ -15,15 +16,17 @@ use crate::openapi::document;
 use crate::problem::{PROBLEM_JSON, Problem};
 use crate::request::RequestParts;
 use crate::routes::{AskedShards, Method, PREFIX, ROUTES, Route};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, get, on};
 use axum::{Extension, Router, http};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use operator::{AccessRole, Command, CommandReply, TokenReport};
 use serde_json::Value;
 use std::sync::Arc;
@@ -31,6 +34,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
+use tower_service::Service;
 
 /// Most requests that are carried out at once.
 pub const REQUESTS_MAX: usize = 32;
@@ -48,14 +52,22 @@ const ALIVE_MAX: Duration = Duration::from_secs(2);
 const PANIC: &str = "the request ended in a panic: see the log";
 
 /// Answers the requests of a connection, until it ends.
-pub(crate) async fn serve<S>(stream: S, router: Router)
+pub(crate) async fn serve<S>(stream: S, router: Router, origin: Origin)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        if let Some(caller) = &origin.caller {
+            request.extensions_mut().insert(caller.clone());
+        }
+        request.extensions_mut().insert(origin.clone());
+        router.clone().call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     // How a connection ends is its caller's business.
     let _ = connection.await;
 }
@@ -72,6 +84,7 @@ pub(crate) struct Api {
     admissions: Arc<Semaphore>,
     once: Once,
     listeners: Arc<Listeners>,
+    audit: AuditLog,
 }
 
 pub(crate) fn router(api: &Arc<Api>) -> Router {
@@ -101,6 +114,17 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         listeners.listen(last.map(str::to_owned)).unwrap_or_else(IntoResponse::into_response)
     });
     router = router.route(&format!("{PREFIX}/events"), listen);
+    let noted = Arc::clone(api);
+    let audit = get(move |caller: Extension<ApiCaller>, request: Request| async move {
+        if let Err(problem) = caller.may(AccessRole::Administrator) {
+            return problem.into_response();
+        }
+        match noted.audit(request).await {
+            Ok(value) => json(StatusCode::OK, value.to_string()),
+            Err(problem) => problem.into_response(),
+        }
+    });
+    router = router.route(&format!("{PREFIX}/audit"), audit);
     let describe =
         get(|_: Extension<ApiCaller>| async { json(StatusCode::OK, document().to_string()) });
     router
@@ -123,17 +147,7 @@ fn handler(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
     };
     let api = Arc::clone(api);
     on(filter, move |caller: Extension<ApiCaller>, request: Request| async move {
-        let path = request.uri().path().to_owned();
-        let answered = match caller.may(route.right) {
-            Ok(()) => api.answer(route, &caller, request).await,
-            Err(problem) => Err(problem),
-        };
-        if route.method != Method::Get {
-            let status = answered.as_ref().map_or_else(|problem| problem.status, |_| 200);
-            let (method, caller) = (route.method.name(), &caller.name);
-            tracing::info!(caller, method, path, status, "asked through the API");
-        }
-        match answered {
+        match api.answer_noted(route, &caller, request).await {
             Ok(value) => json(StatusCode::OK, value.to_string()),
             Err(problem) => problem.into_response(),
         }
@@ -163,8 +177,13 @@ impl IntoResponse for Problem {
 
 impl Api {
     /// Answers for shards, whose configuration files `configs` writes.
-    pub(crate) fn new(shards: Vec<ShardDoor>, configs: Arc<dyn ShardConfigs>, run: u64) -> Self {
+    pub(crate) fn new(
+        shards: Vec<ShardDoor>,
+        configs: Arc<dyn ShardConfigs>,
+        (audit, run): (AuditLog, u64),
+    ) -> Self {
         Self {
+            audit,
             shards,
             configs,
             first: AtomicUsize::new(0),
@@ -181,15 +200,80 @@ impl Api {
         self.listeners.watch(move || gather(shards.clone())).await;
     }
 
-    async fn answer(
+    /// Answers a request, and notes it where it would change something. What a caller may not do
+    /// is not read to its end.
+    async fn answer_noted(
         self: &Arc<Self>,
         route: &'static Route,
         caller: &ApiCaller,
         request: Request,
-    ) -> Result<Value, Problem> {
+    ) -> Outcome {
+        let from = request.extensions().get::<Origin>().map(|origin| origin.from.clone());
+        let path = request.uri().path().to_owned();
         let key = request.headers().get(KEY_HEADER).cloned();
+        let wanted = match caller.may(route.right) {
+            Ok(()) => read(request).await.and_then(|said| route.command(&said)),
+            Err(problem) => Err(problem),
+        };
+        if route.method == Method::Get {
+            return self.answer(route, caller, (key, wanted?)).await;
+        }
+        // A caller that goes away takes no entry along.
+        let (api, caller) = (Arc::clone(self), caller.clone());
+        let request = format!("{} {path}", route.method.name());
+        let noted = tokio::spawn(async move {
+            let said = wanted.as_ref().ok().cloned();
+            let outcome = match wanted {
+                Ok(wanted) => api.answer(route, &caller, (key, wanted)).await,
+                Err(problem) => Err(problem),
+            };
+            let note = move || {
+                let from = from.as_deref().unwrap_or_default();
+                let problem = outcome.as_ref().err();
+                api.audit.note(AuditedDeed {
+                    caller: &caller,
+                    from,
+                    request,
+                    wanted: said,
+                    problem,
+                });
+                outcome
+            };
+            tokio::task::spawn_blocking(note).await
+        });
+        noted.await.flatten().unwrap_or_else(|_| Err(Problem::internal(PANIC)))
+    }
+
+    /// The entries of the audit that a query asks for.
+    async fn audit(self: &Arc<Self>, request: Request) -> Outcome {
         let said = read(request).await?;
-        let wanted = route.command(&said)?;
+        let (mut before, mut limit) = (u64::MAX, ENTRIES_DEFAULT);
+        for (name, value) in &said.query {
+            let wrong = || Problem::usage(format!("'{name}' is not '{}'", value.escape_debug()));
+            match name.as_str() {
+                "before" => before = value.parse().map_err(|_| wrong())?,
+                "limit" => {
+                    let read = value.parse().ok().filter(|read| (1..=ENTRIES_MAX).contains(read));
+                    limit = read.ok_or_else(wrong)?;
+                }
+                _ => return Err(Problem::usage("there are the fields 'before' and 'limit' here")),
+            }
+        }
+        let api = Arc::clone(self);
+        self.begin(move || {
+            let entries = api.audit.entries(before, limit);
+            let entries = entries.and_then(|entries| Ok(serde_json::to_value(entries)?));
+            entries.map_err(|error| Problem::internal(error.to_string()))
+        })
+        .await
+    }
+
+    async fn answer(
+        self: &Arc<Self>,
+        route: &'static Route,
+        caller: &ApiCaller,
+        (key, wanted): (Option<HeaderValue>, KeyedCommand),
+    ) -> Result<Value, Problem> {
         let Some(key) = key.filter(|_| route.method != Method::Get) else {
             return self.carry_out_in_turn(route, wanted).await;
         };

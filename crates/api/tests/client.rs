@@ -51,8 +51,13 @@ fn serve(name: &str, configs: Arc<dyn ShardConfigs>) -> Served {
     std::thread::spawn(move || shard(listener));
     let names = ["host1", "host2"].map(|name| (name.to_owned(), folder.join(name)));
     let socket = folder.join("api.sock");
-    let options =
-        ApiOptions { socket: socket.clone(), shards: names.to_vec(), configs, network: None };
+    let options = ApiOptions {
+        socket: socket.clone(),
+        shards: names.to_vec(),
+        configs,
+        network: None,
+        audit: None,
+    };
     let server = start(options).expect("an API");
     Served { folder, client: ApiClient::at(&socket), _server: server }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -79,6 +79,7 @@ fn serve(name: &str) -> Served {
         shards: vec![("host1".to_owned(), folder.join("host1"))],
         configs: Arc::new(NoConfigs),
         network: Some(NetworkDoor { address, key }),
+        audit: Some(folder.join("audit.jsonl")),
     });
     Served { folder, server: server.expect("an API"), asked }
 }
@@ -224,4 +225,41 @@ fn what_does_not_speak_tls_gets_no_answer() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.windows(4).any(|part| part == b"HTTP"), "{answer:?}");
+}
+
+/// Who changed what is noted, also where it was refused, and where the caller did not wait.
+#[test]
+fn what_would_change_something_is_noted_with_its_caller() {
+    let served = serve("noted");
+    let grow = ("PUT /api/v1/volumes/db/size", "{\"size_bytes\":8192}");
+    assert_eq!(ask(&served, grow.0, Some(OPERATOR), grow.1).0, 200);
+    assert_eq!(ask(&served, grow.0, Some(VIEWER), grow.1).0, 403);
+    assert_eq!(ask(&served, grow.0, Some(OPERATOR), "{}").0, 400);
+    assert_eq!(ask(&served, grow.0, Some(STRANGER), grow.1).0, 401, "nobody knows who");
+    assert_eq!(ask(&served, "GET /api/v1/volumes/db", Some(OPERATOR), "").0, 200, "a look");
+    assert_eq!(ask(&served, "GET /api/v1/audit", Some(OPERATOR), "").0, 403);
+    let mut local = UnixStream::connect(served.folder.join("api.sock")).expect("the API");
+    let head = b"DELETE /api/v1/volumes/db HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+    local.write_all(head).expect("sent");
+    drop(local);
+    let client = api::ApiClient::at(&served.folder.join("api.sock"));
+    let begun = Instant::now();
+    let entries = loop {
+        let entries: Vec<api::AuditEntry> = client.get("/audit?limit=10").expect("entries");
+        if entries.len() == 4 {
+            break entries;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{entries:?}");
+        std::thread::yield_now();
+    };
+    let said = |at: usize| (entries[at].number, entries[at].caller.as_str(), entries[at].status);
+    assert_eq!([said(0), said(1), said(2)], [(1, "o", 200), (2, "v", 403), (3, "o", 400)]);
+    let grown = json!({"command": "volume-grow", "name": "db", "size_bytes": 8192});
+    assert_eq!(entries[0].command, Some(grown));
+    assert_eq!(entries[1].request, grow.0);
+    assert!(entries[1].from.starts_with("127.0.0.1:"), "{}", entries[1].from);
+    let last = &entries[3];
+    assert!(last.caller.starts_with("uid ") && last.from == "unix", "{last:?}");
+    let before: Vec<api::AuditEntry> = client.get("/audit?limit=1&before=3").expect("entries");
+    assert_eq!(before, entries[1..2]);
 }

@@ -8,6 +8,10 @@ use clap_complete::Shell;
 use host::ClusterKind;
 use std::path::PathBuf;
 
+mod audit;
+
+pub use audit::AuditCommand;
+
 mod api;
 pub use self::api::ApiCommand;
 mod orphan;
@@ -151,6 +155,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Who may ask the API over the network
     #[command(subcommand, arg_required_else_help = true)]
     Token(TokenCommand),
+    /// Who changed what, from where, and what came of it
+    #[command(subcommand, arg_required_else_help = true)]
+    Audit(AuditCommand),
     /// The API, for programs
     #[command(subcommand)]
     Api(ApiCommand),

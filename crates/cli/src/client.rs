@@ -37,14 +37,26 @@ impl ApiDoor {
 pub fn ask<A: DeserializeOwned>(door: &ApiDoor, command: &Command) -> Result<A> {
     let request = ApiRequest::of(command, door.shard.as_deref());
     let request = request.ok_or_else(|| anyhow!("no request stands for this command"))?;
-    door.api.call(&request).map_err(|error| match error {
+    door.api.call(&request).map_err(|error| refused(door, error))
+}
+
+/// Reads what is at a path of the API that no command stands for.
+///
+/// # Errors
+/// As of [`ask`].
+pub fn look<A: DeserializeOwned>(door: &ApiDoor, path: &str) -> Result<A> {
+    door.api.get(path).map_err(|error| refused(door, error))
+}
+
+fn refused(door: &ApiDoor, error: CallError) -> anyhow::Error {
+    match error {
         CallError::Away(error) if error.kind() == PermissionDenied => {
             Fail::failed(refusal(door.api.socket())).into()
         }
         CallError::Away(_) => anyhow!("no host answers: start the cluster with 'gabion up'"),
         CallError::Problem(problem) => told(&problem),
         error @ (CallError::Late | CallError::Form(_)) => error.into(),
-    })
+    }
 }
 
 fn told(problem: &Problem) -> anyhow::Error {

@@ -11,7 +11,7 @@
 //! command line       main, args, door      what was asked, and who carries it out
 //! operator           commands, hosts       the cluster and its hosts
 //!                    watch
-//!                    volume, orphan, scrub, token
+//!                    volume, orphan, scrub, token, audit
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
 //!                    gather                the answers of all hosts as one report
@@ -30,6 +30,7 @@
 
 mod args;
 mod ask;
+mod audit;
 mod client;
 mod commands;
 mod config;
@@ -235,6 +236,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Policy(command) => policy::policy(cli, command),
         GabionCommand::Scrub(command) => scrub::scrub(cli, command),
         GabionCommand::Token(command) => token::token(cli, command),
+        GabionCommand::Audit(command) => audit::audit(cli, *command),
         GabionCommand::Api(command) => serve::api(*command),
         GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),
         GabionCommand::Completions { shell } => {

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{error, info, warn};
 
+/// Who changed what: a file beside the configuration of a host.
+const AUDIT_FILE: &str = "audit.jsonl";
+
 /// `gabion api`.
 pub fn api(command: ApiCommand) -> Result<()> {
     let ApiCommand::Describe = command;
@@ -32,7 +35,11 @@ pub fn serve_api(files: &HostFiles) -> Option<ApiServer> {
     let names = [first.machine.as_ref().unwrap_or(&first.name).clone()];
     let place = first.api.map(|address| ApiAddress { address, keys: files.keys(), names: &names });
     let configs = Arc::new(GroupFiles::of_host(&files.shards));
-    let started = start_api(socket, (files.control_sockets(), configs), place);
+    let started = start_api(
+        (socket, files.keys().join(AUDIT_FILE)),
+        (files.control_sockets(), configs),
+        place,
+    );
     started.map_err(|why| error!("there is no API: {why}")).ok()
 }
 
@@ -46,10 +53,10 @@ pub struct ApiAddress<'a> {
     pub names: &'a [String],
 }
 
-/// Begins to answer on a Unix socket, and on the network where there is a place for it. Where it
+/// Begins to answer on a Unix socket, keeping an audit in a file, and on the network where there is a place for it. Where it
 /// cannot be there, it answers on this machine alone.
 pub fn start_api(
-    socket: PathBuf,
+    (socket, audit): (PathBuf, PathBuf),
     (shards, configs): (Vec<ShardDoor>, Arc<GroupFiles>),
     place: Option<ApiAddress<'_>>,
 ) -> Result<ApiServer, ApiError> {
@@ -58,6 +65,7 @@ pub fn start_api(
         shards: shards.clone(),
         configs: Arc::clone(&configs) as _,
         network,
+        audit: Some(audit.clone()),
     };
     let network = place.and_then(|place| match network_door(&place) {
         Ok(door) => Some(door),

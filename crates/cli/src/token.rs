@@ -57,6 +57,6 @@ fn rows(tokens: &[TokenReport]) -> Vec<Vec<String>> {
 }
 
 /// A time to the second, UTC.
-fn day(seconds: u64) -> String {
+pub fn day(seconds: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }

@@ -6,6 +6,7 @@
 //! DIR/creating           stands while it is being created: such a folder may be cleared
 //! DIR/founding           stands until the directory holds the new cluster's record
 //! DIR/lock               held by the running supervisor
+//! DIR/audit.jsonl        who changed what
 //! DIR/gabion.log         what the hosts report
 //! DIR/supervisor.sock    starts and ends hosts
 //! DIR/keys/              the key and the certificate of its CA
@@ -196,6 +197,11 @@ impl Layout {
 
     pub(super) fn supervisor_socket(&self) -> PathBuf {
         self.root.join("supervisor.sock")
+    }
+
+    /// Who changed what.
+    pub(super) fn audit(&self) -> PathBuf {
+        self.root.join("audit.jsonl")
     }
 
     /// The folder of the cluster's CA.

@@ -102,7 +102,8 @@ fn serve(layout: &Layout, shards: Vec<ShardDoor>, configs: GroupFiles) -> Result
     let is_free = TcpListener::bind(wanted).is_ok();
     let address = if is_free { wanted } else { ANY_PORT };
     let place = ApiAddress { address, keys, names: &[] };
-    let api = start_api(layout.api_socket(), (shards, Arc::new(configs)), Some(place))?;
+    let api =
+        start_api((layout.api_socket(), layout.audit()), (shards, Arc::new(configs)), Some(place))?;
     if let Some(address) = api.network() {
         layout.note_api_address(address)?;
     }
