@@ -53,8 +53,8 @@ pub struct ApiAddress<'a> {
     pub names: &'a [String],
 }
 
-/// Begins to answer on a Unix socket, keeping an audit in a file, and on the network where there is a place for it. Where it
-/// cannot be there, it answers on this machine alone.
+/// Begins to answer on a Unix socket, and on the network where there is a place for it. Where it
+/// cannot be there, it answers on this machine alone. Who changed what goes into the file `audit`.
 pub fn start_api(
     (socket, audit): (PathBuf, PathBuf),
     (shards, configs): (Vec<ShardDoor>, Arc<GroupFiles>),
