@@ -14,6 +14,7 @@ import bench
 import cluster
 import delete_pause
 import device_pattern
+import licences
 import lost_host
 import measure
 import plot
@@ -116,6 +117,28 @@ class DevicePattern(unittest.TestCase):
         slow = {"log0": 3e6, "log1": 41e6, "destage0": 900e6}
         jobs = [{"jobname": name, "write": {"clat_ns": {"max": most}}} for name, most in slow.items()]
         self.assertEqual(device_pattern.slowest_ms({"jobs": jobs}), 41)
+
+
+class Licences(unittest.TestCase):
+    def test_what_is_linked_is_what_is_neither_for_tests_nor_for_the_build(self):
+        def dep(name, *kinds):
+            return {"pkg": name, "dep_kinds": [{"kind": kind} for kind in kinds]}
+
+        deps = {"cli": [dep("a", None), dep("t", "dev")], "a": [dep("b", "build", None), dep("c", "build")]}
+        nodes = [{"id": name, "deps": deps.get(name, [])} for name in ("cli", "a", "b", "c", "t")]
+        metadata = {"resolve": {"nodes": nodes}, "packages": [{"id": it["id"], "name": it["id"]} for it in nodes]}
+        self.assertEqual(licences.linked(metadata, "cli"), {"cli", "a", "b"})
+
+    def test_a_text_that_several_have_is_printed_once_with_all_of_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("LICENSE-MIT", "licence.txt", "NOTICE", "main.rs"):
+                with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                    file.write(f"of {name[:6].lower()}  \n")
+            found = list(licences.texts(folder))
+        self.assertEqual(found, ["of licens", "of notice", "of licenc"])
+        lines = licences.report([("b", "1", "MIT", ["one"]), ("a", "2", "Zlib", ["one", "two"])])
+        self.assertEqual([line for line in lines if line.startswith("Of ")], ["Of a, b:", "Of a:"])
+        self.assertIn("  a 2: Zlib", lines)
 
 
 class Account(unittest.TestCase):

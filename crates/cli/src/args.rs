@@ -4,7 +4,6 @@
 use crate::door::SocketArgs;
 use base::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
 use host::ClusterKind;
 use std::path::PathBuf;
 
@@ -33,6 +32,10 @@ pub use domain::{AssignArgs, DomainCommand};
 mod maintenance;
 
 pub use maintenance::{MaintenanceCommand, WhatIfCommand};
+
+mod pages;
+
+pub use pages::PagesCommand;
 
 mod policy;
 
@@ -163,12 +166,8 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     Api(ApiCommand),
     /// Run this host's daemon in the foreground (what the systemd unit does)
     Daemon(DaemonArgs),
-    /// Print a completion script for a shell
-    #[command(after_help = "Example:\n  gabion completions bash > /etc/bash_completion.d/gabion")]
-    Completions {
-        /// The shell
-        shell: Shell,
-    },
+    #[command(flatten)]
+    Pages(PagesCommand),
 }
 
 #[derive(Args, Clone, Debug)]

@@ -15,6 +15,7 @@
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
 //!                    gather                the answers of all hosts as one report
+//!                    pages                 completions and manual pages
 //! whom to ask        target                a cluster on this machine, or this machine's host
 //! this machine       local                 a cluster that `gabion up` makes and keeps running
 //! one host           daemon, shards, serve
@@ -55,6 +56,7 @@ mod member;
 mod memory;
 mod orphan;
 mod output;
+mod pages;
 mod pick;
 mod policy;
 mod program;
@@ -239,12 +241,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Audit(command) => audit::audit(cli, *command),
         GabionCommand::Api(command) => serve::api(*command),
         GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),
-        GabionCommand::Completions { shell } => {
-            // First into a buffer, because the generator panics where its output is closed.
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "gabion", &mut script);
-            output::write(&script)
-        }
+        GabionCommand::Pages(command) => pages::pages(command),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -136,7 +136,8 @@ impl HostConfig {
         for door in &self.nbd {
             address("nbd", door)?;
         }
-        self.nbd_socket.access()?;
+        // Names are replaced by numbers later, where the system can be asked.
+        self.nbd_socket.bits()?;
         let is_socket = |address| matches!(address, Address::Unix(_));
         let control = address("control", &self.control)?;
         ensure(is_socket(control), "control", "is not a Unix socket: write unix:/path")?;
@@ -237,15 +238,16 @@ impl SocketConfig {
         };
         let owner = number("nbd_socket.owner", &self.owner)?;
         let group = number("nbd_socket.group", &self.group)?;
-        let usual = if group.is_some() { 0o660 } else { 0o600 };
+        Ok(Access { mode: self.bits()?, owner, group })
+    }
+
+    /// The permission bits.
+    fn bits(&self) -> Result<u32, ConfigError> {
         let rule = "is not an octal number of at most 0777, like 0660";
-        let mode = match &self.mode {
-            None => Ok(usual),
-            Some(text) => u32::from_str_radix(text, 8).map_err(|_| ()),
-        };
-        let mode = mode.ok().filter(|mode| *mode <= 0o777);
-        let mode = mode.ok_or(ConfigError::Invalid { field: "nbd_socket.mode", rule })?;
-        Ok(Access { mode, owner, group })
+        let usual = if self.group.is_some() { 0o660 } else { 0o600 };
+        let told = |text: &String| u32::from_str_radix(text, 8).ok();
+        let bits = self.mode.as_ref().map_or(Some(usual), told).filter(|bits| *bits <= 0o777);
+        bits.ok_or(ConfigError::Invalid { field: "nbd_socket.mode", rule })
     }
 }
 
@@ -345,6 +347,8 @@ mod tests {
     fn a_good_one_is_taken() {
         assert_eq!(good().check(), Ok(()));
         assert_eq!(HostConfig { groups: Vec::new(), ..good() }.check(), Ok(()));
+        let nbd_socket = SocketConfig { group: Some("kvm".to_owned()), ..SocketConfig::default() };
+        assert_eq!(HostConfig { nbd_socket, ..good() }.check(), Ok(()));
         assert_eq!(HostConfig { tuning: magnetic("/dev/capacity1"), ..good() }.check(), Ok(()));
         assert_eq!(HostConfig { tuning: late(1_000_000, 65_536), ..good() }.check(), Ok(()));
     }
