@@ -7,9 +7,9 @@
 
 use operator::{
     BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail, MaintenanceReport,
-    MoveReport, OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
-    RemovalReport, RepairReport, RestoreReport, ScrubReport, StaleReport, StatusReport,
-    UpgradeReport, VolumeReport,
+    MetricsReport, MoveReport, OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport,
+    PolicyReport, RemovalReport, RepairReport, RestoreReport, ScrubReport, StaleReport,
+    StatusReport, UpgradeReport, VolumeReport,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -267,6 +267,7 @@ pub const ROUTES: &[Route] = &[
     )
     .of(OfShard)
     .long(),
+    route(Get, "/shards/{shard}/metrics", "metrics", View, one::<MetricsReport>()).of(OfShard),
     route(Get, "/shards/{shard}/scrub", "scrub-status", View, SCRUBS).of(OfShard),
     route(Post, "/shards/{shard}/scrub", "scrub-start", Operate, SCRUBS).of(OfShard),
     route(Delete, "/shards/{shard}/scrub", "scrub-pause", Operate, SCRUBS).of(OfShard),

@@ -56,6 +56,7 @@ fn what_only_looks_may_be_done_by_all_who_may_look() {
 fn samples() -> Vec<Value> {
     let rules = json!({ "ftt": 2, "reserve_percent": 10 });
     vec![
+        json!({ "command": "metrics" }),
         json!({ "command": "volume-create", "name": "a b", "size_bytes": 4096, "ftt": 1 }),
         json!({ "command": "volume-show", "name": "x/../y?z=%41&#" }),
         json!({ "command": "volume-show", "name": ".." }),

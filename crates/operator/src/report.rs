@@ -5,6 +5,7 @@ mod domains;
 mod group;
 mod maintenance;
 mod memory;
+mod metrics;
 mod placement;
 mod policy;
 mod resync;
@@ -19,6 +20,10 @@ pub use group::{
 };
 pub use maintenance::{MaintenanceReport, VolumeWithoutHost};
 pub use memory::{MemoryPart, MemoryReport, MemoryUse};
+pub use metrics::{
+    LinksReport, MetricsReport, OperationKind, OperationReport, OwnedVolume, ResyncTotals,
+    StageTotal, TrafficReport, VolumeTally,
+};
 pub use placement::{LayoutReport, PlaceKind, PlaceReport, PlacementReport};
 pub use policy::{
     ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,

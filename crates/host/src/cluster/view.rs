@@ -14,6 +14,7 @@ use env::Notify;
 use placement::HostDomains;
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
+use std::ops::Bound;
 use std::rc::Rc;
 
 /// A change of an object record, for the object layer.
@@ -431,6 +432,14 @@ impl View {
     /// All volumes, by name.
     pub fn volumes(&self) -> Vec<VolumeRecord> {
         self.0.volumes.all()
+    }
+
+    /// So many volumes, by name, that come behind one of this name.
+    pub fn volumes_behind(&self, name: &str, most: usize) -> Vec<VolumeRecord> {
+        let volumes = self.0.volumes.0.borrow();
+        let behind = (Bound::Excluded(name), Bound::Unbounded);
+        let found = volumes.range::<str, _>(behind).take(most);
+        found.map(|(_, (record, _))| record.clone()).collect()
     }
 
     /// Calls `look` with each volume, by name.
