@@ -98,7 +98,7 @@ impl Operations {
                 clients: self.exports.clients(volume.id),
                 limited_requests: requests,
                 limited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
-                operations: OperationReport::all(count),
+                operations: OperationReport::used(count),
             };
             seen.left_out += keep(&mut seen.traffic, traffic);
         }

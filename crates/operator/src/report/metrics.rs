@@ -86,7 +86,7 @@ pub struct TrafficReport {
     pub limited_requests: u64,
     /// How long they waited, added up.
     pub limited_ms: u64,
-    /// What it did, by what was asked for; without what never was.
+    /// What it did, by what was asked for; without what is rare and never was.
     pub operations: Vec<OperationReport>,
 }
 
@@ -137,12 +137,21 @@ pub struct OperationReport {
 }
 
 impl OperationReport {
-    /// Of what was counted; without what never was asked for.
+    /// Of what was counted.
     #[must_use]
     pub fn all(traffic: &volume::TrafficCount) -> Vec<Self> {
-        let of = |operation| Self::new(operation, traffic.of(operation));
-        let all = volume::OPERATIONS.into_iter().map(of);
-        all.filter(|one| one.latencies.iter().any(|count| *count > 0)).collect()
+        volume::OPERATIONS.map(|operation| Self::new(operation, traffic.of(operation))).into()
+    }
+
+    /// The same without what is rare and never was asked for. Reads and writes are there from the
+    /// beginning: of a series that begins with its first request nobody sees that it rose.
+    #[must_use]
+    pub fn used(traffic: &volume::TrafficCount) -> Vec<Self> {
+        let is_usual = |one: &Self| {
+            matches!(one.operation, OperationKind::Read | OperationKind::Write)
+                || one.latencies.iter().any(|count| *count > 0)
+        };
+        Self::all(traffic).into_iter().filter(is_usual).collect()
     }
 
     fn new(operation: volume::Operation, count: &volume::OperationCount) -> Self {

@@ -86,10 +86,15 @@ fn what_clients_do_is_counted_and_stays_when_they_leave() {
         }
         let before = metrics(&env).await;
         assert_eq!(before.volumes, VolumeTally { green: 2, ..VolumeTally::default() });
-        assert!(before.traffic.is_empty() && before.all_traffic.is_empty(), "nobody was there");
+        assert!(before.traffic.is_empty(), "nobody was there");
+        assert_eq!(before.all_traffic.len(), 5, "all begin at zero");
+        assert_eq!(counts(&before.all_traffic, OperationKind::Discard), Some((0, 0, 0)));
         assert_eq!(before.status.health, Health::Green);
 
         let device = node.exports().attach("db").expect("a volume");
+        let came = metrics(&env).await.traffic.remove(0);
+        assert_eq!(counts(&came.operations, OperationKind::Write), Some((0, 0, 0)));
+        assert_eq!(counts(&came.operations, OperationKind::Discard), None, "it is rare");
         let data = |bytes: usize| env.buf(bytes).freeze();
         device.write(0, data(8192)).await.expect("written");
         device.write(MIB, data(4096)).await.expect("written");
