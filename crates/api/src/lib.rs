@@ -14,6 +14,7 @@
 //! | `once` | requests with a key are carried out once |
 //! | `problem` | why a request was not carried out |
 //! | `mailbox` | the way to a shard |
+//! | `metrics` | what a monitoring system is told |
 //! | `gather` | one picture of the answers of all shards |
 //! | `server` | the listener |
 //! | `openapi` | the description of the API |
@@ -28,6 +29,7 @@ mod fields;
 mod gather;
 mod lists;
 mod mailbox;
+mod metrics;
 mod once;
 mod openapi;
 mod pattern;
@@ -40,6 +42,7 @@ pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use lists::{LISTS, List};
 pub use mailbox::{MailboxError, exchange, status_within};
+pub use metrics::{Metric, MetricKind, metrics};
 pub use once::{KEY_HEADER, KEY_MAX};
 pub use openapi::document;
 pub use pattern::is_named;

@@ -9,6 +9,7 @@ use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
+use crate::metrics;
 use crate::once::{KEY_HEADER, KeyedCommand, Once, Outcome};
 use crate::openapi::document;
 use crate::problem::{PROBLEM_JSON, Problem};
@@ -92,7 +93,8 @@ pub fn start(socket: &Path, shards: Vec<ShardDoor>) -> Result<ApiServer, ApiErro
     let failed = |source| ApiError::Listen { path: socket.to_owned(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(REQUESTS_MAX)
+        // One more for the scrape of metrics that has its turn.
+        .max_blocking_threads(REQUESTS_MAX + 1)
         .build()
         .map_err(failed)?;
     let listener = {
@@ -192,6 +194,7 @@ fn router(api: &Arc<Api>) -> Router {
     router = router.route(&format!("{PREFIX}/events"), listen);
     let describe = get(|| async { json(StatusCode::OK, document().to_string()) });
     router
+        .route("/metrics", metrics::endpoint(api.shards.clone()))
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {
             Problem::no_such_path(request.uri().path()).into_response()
