@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long lists take in front of a large cluster: 64 hosts of 5 shards, 12,800 volumes, each with
-//! two copies. The shards of one host are asked; they are threads that say what such a shard says.
+//! How long lists and metrics take in front of a large cluster: 64 hosts of 5 shards, 12,800
+//! volumes, each with two copies. The shards of one host are asked; they are threads that say what
+//! such a shard says.
 //!
 //! `cargo run --release -p api --example large`
 
-use operator::{Command, CommandReply};
+use operator::{Command, CommandReply, LATENCY_BOUNDS_US};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 const HOSTS: usize = 64;
 const SHARDS: usize = 5;
 const VOLUMES: usize = 12_800;
+/// The volumes that a shard has series for.
+const TOLD: usize = 500;
 const TIMES: usize = 20;
 
 fn name(number: usize) -> String {
@@ -51,16 +54,58 @@ fn answer(shard: usize) -> String {
     serde_json::to_string(&CommandReply::Ok(status)).expect("JSON")
 }
 
-fn serve(socket: &Path, text: String) {
+/// As many volumes as a shard tells of, each read and written.
+fn metrics(shard: usize) -> String {
+    let counted = |operation: &str| {
+        let latencies: Vec<u64> = (0..=u64::try_from(LATENCY_BOUNDS_US.len()).expect("a few"))
+            .map(|at| at * 77_777)
+            .collect();
+        json!({
+            "operation": operation, "failed": 0, "bytes": 1_u64 << 44, "took_us": 1_u64 << 36,
+            "latencies": latencies,
+        })
+    };
+    let volume = |number: usize| {
+        json!({
+            "volume": format!("volume{number:05}"), "clients": 1, "limited_requests": 0,
+            "limited_ms": 0, "operations": [counted("read"), counted("write")],
+        })
+    };
+    let owned = |number: usize| {
+        json!({
+            "volume": format!("volume{number:05}"), "health": "green", "size_bytes": 1_u64 << 40,
+            "resync_bytes_left": 0,
+        })
+    };
+    let mut status: Value = serde_json::from_str(&answer(shard)).expect("JSON");
+    let mut status = status["ok"].take();
+    status["volumes"] = json!([]);
+    let said = json!({
+        "status": status, "volumes": { "green": VOLUMES, "yellow": 0, "red": 0, "deleted": 0 },
+        "owned": (0..TOLD).map(owned).collect::<Vec<_>>(),
+        "traffic": (0..TOLD).map(volume).collect::<Vec<_>>(),
+        "all_traffic": [counted("read"), counted("write")], "left_out": 0, "stages": [],
+        "scrubs": [], "resync": { "copying": 0, "waiting": 0, "bytes_left": 0, "copied_bytes": 0 },
+        "links": {
+            "made": 638, "silent": 0, "refused": 0, "messages_sent": 1, "messages_received": 1,
+            "bytes_received": 1, "waiting_bytes": 0,
+        },
+    });
+    serde_json::to_string(&CommandReply::Ok(said)).expect("JSON")
+}
+
+fn serve(socket: &Path, status: String, metrics: String) {
     let listener = UnixListener::bind(socket).expect("a socket");
-    let text = Arc::new(text);
+    let (status, metrics) = (Arc::new(status), Arc::new(metrics));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, text) = (stream.expect("a connection"), Arc::clone(&text));
+            let mut stream = stream.expect("a connection");
+            let (status, metrics) = (Arc::clone(&status), Arc::clone(&metrics));
             std::thread::spawn(move || {
                 let mut line = String::new();
                 BufReader::new(&stream).read_line(&mut line).expect("a question");
-                let _: Command = serde_json::from_str(&line).expect("a command");
+                let asked: Command = serde_json::from_str(&line).expect("a command");
+                let text = if asked == Command::Metrics { metrics } else { status };
                 // Who asked may be gone.
                 let _ = writeln!(stream, "{text}");
             });
@@ -71,7 +116,7 @@ fn serve(socket: &Path, text: String) {
 fn ask(socket: &Path, path: &str) -> (Duration, usize) {
     let begun = Instant::now();
     let mut stream = UnixStream::connect(socket).expect("the API");
-    let head = format!("GET /api/v1{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("a request");
     let mut said = String::new();
     stream.read_to_string(&mut said).expect("an answer");
@@ -85,9 +130,10 @@ fn main() {
     let shards: Vec<_> = (0..SHARDS)
         .map(|shard| {
             let socket = folder.join(name(shard));
-            let text = answer(shard);
-            println!("{}: a status of {} bytes", name(shard), text.len());
-            serve(&socket, text);
+            let (status, metrics) = (answer(shard), metrics(shard));
+            let (bytes, more) = (status.len(), metrics.len());
+            println!("{}: a status of {bytes} bytes, metrics of {more} bytes", name(shard));
+            serve(&socket, status, metrics);
             (name(shard), socket)
         })
         .collect();
@@ -100,9 +146,10 @@ fn main() {
         audit: None,
     })
     .expect("an API");
-    let paths = ["/volumes", "/volumes?limit=1000", "/volumes?name=*77", "/shards", "/status"];
-    for path in paths {
-        let mut took: Vec<(Duration, usize)> = (0..TIMES).map(|_| ask(&socket, path)).collect();
+    let lists = ["/volumes", "/volumes?limit=1000", "/volumes?name=*77", "/shards", "/status"];
+    let paths = lists.into_iter().map(|path| format!("/api/v1{path}"));
+    for path in paths.chain(["/metrics".to_owned()]) {
+        let mut took: Vec<(Duration, usize)> = (0..TIMES).map(|_| ask(&socket, &path)).collect();
         took.sort();
         let ms = |at: usize| took[at].0.as_secs_f64() * 1e3;
         let bytes = took[0].1;

@@ -14,6 +14,7 @@
 //! | `once` | requests with a key are carried out once |
 //! | `problem` | why a request was not carried out |
 //! | `mailbox` | the way to a shard |
+//! | `metrics` | what a monitoring system is told |
 //! | `gather` | one picture of the answers of all shards |
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
@@ -40,6 +41,7 @@ mod fields;
 mod gather;
 mod lists;
 mod mailbox;
+mod metrics;
 mod network;
 mod once;
 mod openapi;
@@ -58,6 +60,7 @@ pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use lists::{LISTS, List};
 pub use mailbox::{MailboxError, exchange, status_within};
+pub use metrics::{Metric, MetricKind, metrics};
 pub use network::NetworkDoor;
 pub use once::{KEY_HEADER, KEY_MAX};
 pub use openapi::document;

@@ -129,6 +129,13 @@ impl Problem {
         Self::new(503, "busy", "Too many requests", detail)
     }
 
+    /// Others ask for the metrics so often that there is no turn for this one.
+    #[must_use]
+    pub fn other_scrape() -> Self {
+        let detail = "the metrics are being asked for by others: ask again, or less often";
+        Self::new(503, "busy", "Too many requests", detail)
+    }
+
     /// The answer did not come in time. What was asked for may be done or not.
     #[must_use]
     pub fn late(who: &str) -> Self {

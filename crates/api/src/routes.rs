@@ -7,7 +7,7 @@
 
 use operator::{
     AccessRole, BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
-    MaintenanceReport, MoveReport, NewTokenReport, OrphanReport, PlacementReport,
+    MaintenanceReport, MetricsReport, MoveReport, NewTokenReport, OrphanReport, PlacementReport,
     PolicyCheckReport, PolicyEditReport, PolicyReport, RemovalReport, RepairReport, RestoreReport,
     ScrubReport, StaleReport, StatusReport, TokenReport, UpgradeReport, VolumeReport,
 };
@@ -254,6 +254,7 @@ pub const ROUTES: &[Route] = &[
     route(Post, "/shards/{shard}/groups/{group}/open", "group-open", Administer, GROUP)
         .of(OfShard)
         .within(FORMAT),
+    route(Get, "/shards/{shard}/metrics", "metrics", View, one::<MetricsReport>()).of(OfShard),
     route(Get, "/shards/{shard}/scrub", "scrub-status", View, SCRUBS).of(OfShard),
     route(Post, "/shards/{shard}/scrub", "scrub-start", Operate, SCRUBS).of(OfShard),
     route(Delete, "/shards/{shard}/scrub", "scrub-pause", Operate, SCRUBS).of(OfShard),

@@ -96,7 +96,8 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let failed = |source| ApiError::Listen { place: socket.display().to_string(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX)
+        // One more for the scrape of metrics that has its turn.
+        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX + 1)
         .build()
         .map_err(failed)?;
     let listener = {

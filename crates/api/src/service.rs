@@ -11,6 +11,7 @@ use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
+use crate::metrics;
 use crate::once::{KEY_HEADER, KeyedCommand, Once, Outcome};
 use crate::openapi::document;
 use crate::problem::{PROBLEM_JSON, Problem};
@@ -128,6 +129,7 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
     let describe =
         get(|_: Extension<ApiCaller>| async { json(StatusCode::OK, document().to_string()) });
     router
+        .route("/metrics", metrics::endpoint(api.shards.clone()))
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {
             Problem::no_such_path(request.uri().path()).into_response()

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The listener, asked as `curl` would ask it, in front of shards that say what the test wants.
 
-use api::{ApiOptions, ApiServer, BODY_MAX, LISTENERS_MAX, NoConfigs, REQUESTS_MAX, start};
-use operator::{Command, CommandFailure, CommandReply, ErrorKind};
+use api::{
+    ApiOptions, ApiServer, BODY_MAX, LISTENERS_MAX, NoConfigs, REQUESTS_MAX, metrics, start,
+};
+use operator::{Command, CommandFailure, CommandReply, ErrorKind, LATENCY_BOUNDS_US};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -367,4 +369,129 @@ fn more_requests_than_there_may_be_are_refused() {
     // The end does not wait for them.
     drop(server);
     drop(waiting);
+}
+
+/// What a shard says of itself that has a volume, a disk group, and nothing else.
+fn measured(command: &Command) -> Option<CommandReply> {
+    if *command != Command::Metrics {
+        return stuck(command);
+    }
+    let mut latencies = vec![0; LATENCY_BOUNDS_US.len() + 1];
+    (latencies[1], latencies[17]) = (3, 1);
+    let write = json!({
+        "operation": "write", "failed": 1, "bytes": 12288, "took_us": 7_500_000,
+        "latencies": latencies,
+    });
+    let device = json!({
+        "path": "/dev/a\"b\\c", "role": "cache", "kind": "ssd", "model": null, "size_bytes": 1,
+        "used_bytes": 0, "state": "ok", "space": null,
+    });
+    Some(CommandReply::Ok(json!({
+        "status": {
+            "host": "host2", "health": "yellow", "directory": true, "alarms": ["a", "b"],
+            "hosts": [{ "name": "host2", "host": "rack-7", "state": "up", "peer": "" }],
+            "volumes": [], "groups": [{
+                "host": "host2", "id": "g", "is_open": true, "buffer_fill": 0.25, "used_bytes": 7,
+                "capacity_bytes": 9, "state": "ok", "recovery_ms": 1500.0, "devices": [device],
+            }],
+        },
+        "volumes": { "green": 1, "yellow": 2, "red": 0, "deleted": 4 },
+        "owned": [], "left_out": 0, "all_traffic": [write], "stages": [], "scrubs": [],
+        "traffic": [{
+            "volume": "db", "clients": 2, "limited_requests": 0, "limited_ms": 0,
+            "operations": [write],
+        }],
+        "resync": { "copying": 0, "waiting": 0, "bytes_left": 0, "copied_bytes": 0 },
+        "links": {
+            "made": 2, "silent": 0, "refused": 0, "messages_sent": 5, "messages_received": 6,
+            "bytes_received": 77, "waiting_bytes": 0,
+        },
+    })))
+}
+
+/// An answer that is no JSON: its head, and its lines.
+fn lines(mut stream: UnixStream) -> (String, Vec<String>) {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    (head.to_ascii_lowercase(), body.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn a_scrape_says_what_the_shards_counted() {
+    let folder = Folder::new();
+    shard(&folder.path("host2"), measured);
+    // Nobody listens for the first one.
+    let (_server, socket) = serve(&folder, &["host1", "host2"]);
+    let (head, said) = lines(send(&socket, "GET /metrics", "", ""));
+    assert!(head.contains("200 ok") && head.contains("application/openmetrics-text"), "{head}");
+    assert_eq!(said.last().map(String::as_str), Some("# EOF"));
+    for line in [
+        "# TYPE gabion_volume_request_bytes counter",
+        "gabion_shard_up{shard=\"host1\"} 0",
+        "gabion_shard_up{shard=\"host2\"} 1",
+        "gabion_shard_info{shard=\"host2\",host=\"rack-7\"} 1",
+        "gabion_cluster_health{shard=\"host2\"} 1",
+        "gabion_cluster_alarms{shard=\"host2\"} 2",
+        "gabion_cluster_volumes{shard=\"host2\",health=\"yellow\"} 2",
+        "gabion_cluster_shards{shard=\"host2\",state=\"up\"} 1",
+        "gabion_cluster_rebuild_possible{shard=\"host2\"} 1",
+        "gabion_directory_backup_usable{shard=\"host2\"} 1",
+        "gabion_volume_clients{shard=\"host2\",volume=\"db\"} 2",
+        "gabion_request_failures_total{shard=\"host2\",operation=\"write\"} 1",
+        "gabion_volume_request_bytes_total{shard=\"host2\",volume=\"db\",operation=\"write\"} \
+         12288",
+        "gabion_request_duration_seconds_sum{shard=\"host2\",operation=\"write\"} 7.5",
+        "gabion_request_duration_seconds_count{shard=\"host2\",operation=\"write\"} 4",
+        "gabion_request_duration_seconds_bucket{le=\"0.000128\",shard=\"host2\",\
+         operation=\"write\"} 3",
+        "gabion_request_duration_seconds_bucket{le=\"4.194304\",shard=\"host2\",\
+         operation=\"write\"} 3",
+        "gabion_request_duration_seconds_bucket{le=\"+Inf\",shard=\"host2\",\
+         operation=\"write\"} 4",
+        "gabion_group_write_buffer_fill_ratio{shard=\"host2\",group=\"g\"} 0.25",
+        "gabion_group_recovery_seconds{shard=\"host2\",group=\"g\"} 1.5",
+        "gabion_device_size_bytes{shard=\"host2\",group=\"g\",device=\"/dev/a\\\"b\\\\c\",\
+         role=\"cache\"} 1",
+        "gabion_link_received_bytes_total{shard=\"host2\"} 77",
+    ] {
+        assert!(said.iter().any(|one| one == line), "no {line} in {said:#?}");
+    }
+    let is_said = |name: &str| said.iter().any(|line| line.starts_with(name));
+    assert!(!is_said("gabion_read_cache_bytes{"), "what is not known has no series");
+    for metric in metrics() {
+        let named = metric.name.trim_end_matches("_total");
+        assert!(is_said(&format!("# HELP {named} {}", metric.help)), "{named}");
+    }
+
+    let accept = "Accept: text/plain;version=0.0.4\r\n";
+    let (head, said) = lines(send(&socket, "GET /metrics", "", accept));
+    assert!(head.contains("content-type: text/plain"), "{head}");
+    assert!(said.contains(&"# TYPE gabion_request_bytes_total counter".to_owned()));
+}
+
+/// Requests that are stuck do not hold up a scrape. A shard that is stuck costs the time that it is
+/// waited for, and whoever comes meanwhile is refused before that is over.
+#[test]
+fn scrapes_take_turns_and_end() {
+    let folder = Folder::new();
+    let asked = shard(&folder.path("host1"), stuck);
+    shard(&folder.path("host2"), measured);
+    let (_server, socket) = serve(&folder, &["host1", "host2"]);
+    let requests: Vec<UnixStream> = (0..REQUESTS_MAX)
+        .map(|_| {
+            let stream = send(&socket, "GET /api/v1/shards/host1/scrub", "", "");
+            asked.recv().expect("it came through");
+            stream
+        })
+        .collect();
+    let first = send(&socket, "GET /metrics", "", "");
+    assert_eq!(asked.recv().expect("it came through"), Command::Metrics);
+    is_problem(&ask(&socket, "GET /metrics", ""), 503, "busy");
+    let (head, said) = lines(first);
+    assert!(head.contains("200 ok"), "{head}");
+    for line in ["gabion_shard_up{shard=\"host1\"} 0", "gabion_shard_up{shard=\"host2\"} 1"] {
+        assert!(said.iter().any(|one| one == line), "no {line} in {said:#?}");
+    }
+    drop(requests);
 }

@@ -75,6 +75,7 @@ fn more_samples() -> Vec<Value> {
 fn samples() -> Vec<Value> {
     let rules = json!({ "ftt": 2, "reserve_percent": 10 });
     vec![
+        json!({ "command": "metrics" }),
         json!({ "command": "volume-create", "name": "a b", "size_bytes": 4096, "ftt": 1 }),
         json!({ "command": "volume-show", "name": "x/../y?z=%41&#" }),
         json!({ "command": "volume-show", "name": ".." }),

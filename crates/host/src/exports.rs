@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The volumes of the cluster, as the exports of this host's NBD door.
 
+mod counted;
+
+use self::counted::Counters;
 use crate::cluster::view::View;
 use base::{Instant, Map, VolumeId, WriterEpoch};
 use directory::{Connections, OwnerRecord, VolumeRecord, Writers, Writing};
@@ -11,7 +14,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tracing::{info, warn};
-use volume::{Device, Extent, Limited, Pieces, Volume, VolumeClient, VolumeError, VolumeOptions};
+use volume::{
+    Device, Extent, Limited, Operation, Pieces, Traffic, TrafficCount, Volume, VolumeClient,
+    VolumeError, VolumeOptions,
+};
 
 /// Least time between two looks at the records of open volumes.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
@@ -37,6 +43,8 @@ struct ExportsInner {
     written: RefCell<Map<VolumeId, WriterEpoch>>,
     /// Volumes that this host gives back, and the epoch in which it wrote to each.
     given: RefCell<Map<VolumeId, WriterEpoch>>,
+    /// What clients had volumes do.
+    counters: RefCell<Counters>,
 }
 
 /// A volume in use on this host: opened once, shared by its clients.
@@ -51,6 +59,8 @@ struct Opened {
     wrote_in: Cell<Option<WriterEpoch>>,
     /// When it was last said that writes are refused.
     refused: Cell<Option<Instant>>,
+    env: Env,
+    traffic: Rc<Traffic>,
 }
 
 impl Opened {
@@ -114,6 +124,7 @@ impl HostExports {
             left: Cell::default(),
             written: RefCell::default(),
             given: RefCell::default(),
+            counters: RefCell::default(),
         }))
     }
 
@@ -127,6 +138,12 @@ impl HostExports {
     #[must_use]
     pub fn limited(&self, volume: VolumeId) -> Option<Limited> {
         self.opened(volume).map(|opened| opened.volume.limited())
+    }
+
+    /// What clients had each volume do through this host since its start, and all together. Those
+    /// that were not used for long may be left out of the first.
+    pub(crate) fn traffic(&self) -> (Map<VolumeId, TrafficCount>, TrafficCount) {
+        self.0.counters.borrow().read()
     }
 
     fn opened(&self, volume: VolumeId) -> Option<Rc<Opened>> {
@@ -276,6 +293,8 @@ impl HostExports {
                     inner: Rc::downgrade(&self.0),
                     wrote_in: Cell::default(),
                     refused: Cell::default(),
+                    env: env.clone(),
+                    traffic: self.0.counters.borrow_mut().of(record.id),
                 });
                 self.0.open.borrow_mut().insert(record.id, Rc::downgrade(&opened));
                 opened
@@ -369,6 +388,20 @@ impl Attached {
         }
         done
     }
+
+    /// Counts a request when it is answered. One whose client went away before is not counted.
+    async fn counted<T>(
+        &self,
+        operation: Operation,
+        bytes: u64,
+        request: impl Future<Output = Result<T, VolumeError>>,
+    ) -> Result<T, VolumeError> {
+        let Opened { env, traffic, .. } = &*self.0.opened;
+        let begun = env.now();
+        let done = request.await;
+        traffic.count(operation, bytes, env.now().since(begun), done.is_ok());
+        done
+    }
 }
 
 impl Device for Attached {
@@ -377,23 +410,27 @@ impl Device for Attached {
     }
 
     async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
-        self.0.client.read(offset, bytes).await
+        self.counted(Operation::Read, bytes, self.0.client.read(offset, bytes)).await
     }
 
     async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
-        self.written(self.0.client.write(offset, payload).await)
+        let bytes = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+        let write = self.0.client.write(offset, payload);
+        self.written(self.counted(Operation::Write, bytes, write).await)
     }
 
     async fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.written(self.0.client.write_zeroes(offset, bytes).await)
+        let zero = self.0.client.write_zeroes(offset, bytes);
+        self.written(self.counted(Operation::Zero, bytes, zero).await)
     }
 
     async fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
-        self.written(self.0.client.discard(offset, bytes).await)
+        let discard = self.0.client.discard(offset, bytes);
+        self.written(self.counted(Operation::Discard, bytes, discard).await)
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        self.0.client.flush().await
+        self.counted(Operation::Flush, 0, self.0.client.flush()).await
     }
 
     async fn extents(&self, offset: u64, bytes: u64) -> Result<Vec<Extent>, VolumeError> {

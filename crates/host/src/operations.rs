@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `control` | the door: a line over a Unix socket, a line back |
 //! | `status` | what the host tells of the cluster and its volumes |
+//! | `metrics` | what the host counts and measures |
 //! | `groups` | what it tells of its disk groups and devices; changing them |
 //! | `volumes` | creating, changing, growing, moving and deleting volumes |
 //! | `policies` | rules under a name, and the volumes that follow them |
@@ -23,6 +24,7 @@ mod domains;
 mod groups;
 mod hosts;
 mod maintenance;
+mod metrics;
 mod orphan;
 mod policies;
 mod repair;
@@ -90,11 +92,6 @@ fn reply<T: Serialize>(outcome: Outcome<T>) -> CommandReply {
 }
 
 impl Operations {
-    async fn status_command(&self) -> CommandReply {
-        self.look_at_devices().await;
-        reply(Ok(self.status()))
-    }
-
     fn stop(&self) -> CommandReply {
         self.stop.notify();
         reply(Ok(()))
@@ -103,7 +100,8 @@ impl Operations {
     /// Does what is asked; never panics because of what was asked.
     async fn carry_out(&self, command: Command) -> CommandReply {
         match command {
-            Command::Status => self.status_command().await,
+            Command::Status => reply(Ok(self.status().await)),
+            Command::Metrics => reply(Ok(self.metrics().await)),
             command @ (Command::VolumeCreate(_)
             | Command::VolumeShow { .. }
             | Command::VolumeChange { .. }

@@ -10,7 +10,7 @@ use base::{Incarnation, Map, Set, ShardId};
 use directory::Directory;
 use env::{Either, Env, Semaphore};
 use peer::{PeerError, PeerId, Peers};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use wire::{Request, Response};
@@ -44,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) resync_room: Semaphore,
     /// What they may copy in a second, all together.
     pub(crate) copy_limit: CopyLimit,
+    /// Bytes that they have copied, all together.
+    pub(crate) copied: Cell<u64>,
     /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
     pub(crate) alive: RefCell<Map<ShardId, Incarnation>>,
     /// Hosts that were taken out of the cluster: they never come back.

@@ -32,7 +32,7 @@ use base::{
 };
 use directory::{ComponentState, Directory, ObjectRecord};
 use env::{Env, Notify, Semaphore, Slice, TaskSet};
-use peer::{PeerId, Peers};
+use peer::{PeerId, PeerStats, Peers};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -163,6 +163,7 @@ impl Objects {
             replicas: Rc::clone(&replicas),
             resync_room: Semaphore::new(limits.resyncs),
             copy_limit: CopyLimit::default(),
+            copied: Cell::default(),
             write_room: Semaphore::new(options.write_bytes),
             forward_room: Semaphore::new(options.write_bytes),
             options,
@@ -407,6 +408,18 @@ impl Objects {
             component.state != ComponentState::Active && component.away != Some(Away::Unreachable)
         })
         .collect()
+    }
+
+    /// Bytes that owners here have copied to components that are behind, since the host's start.
+    #[must_use]
+    pub fn copied_bytes(&self) -> u64 {
+        self.0.0.context.copied.get()
+    }
+
+    /// What happened on the links of this host.
+    #[must_use]
+    pub fn link_stats(&self) -> PeerStats {
+        self.0.0.context.peers.stats()
     }
 
     /// What is known of an object here.

@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 pub enum Command {
     /// Everything the host knows.
     Status,
+    /// What the host counts and measures.
+    Metrics,
     /// Creates a volume.
     VolumeCreate(NewVolume),
     /// One disk group of this host, with its components.

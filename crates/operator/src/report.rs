@@ -6,6 +6,7 @@ mod domains;
 mod group;
 mod maintenance;
 mod memory;
+mod metrics;
 mod placement;
 mod policy;
 mod resync;
@@ -21,6 +22,10 @@ pub use group::{
 };
 pub use maintenance::{MaintenanceReport, VolumeWithoutHost};
 pub use memory::{MemoryPart, MemoryReport, MemoryUse};
+pub use metrics::{
+    LinksReport, MetricsReport, OperationKind, OperationReport, OwnedVolume, ResyncTotals,
+    StageTotal, TrafficReport, VolumeTally,
+};
 pub use placement::{LayoutReport, PlaceKind, PlaceReport, PlacementReport};
 pub use policy::{
     ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,

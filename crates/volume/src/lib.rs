@@ -13,6 +13,7 @@ mod gate;
 mod limits;
 mod openings;
 mod split;
+mod traffic;
 mod volume;
 
 pub use client::VolumeClient;
@@ -20,4 +21,7 @@ pub use creation::{CreationOptions, TRANSACTION_OBJECTS_MAX};
 pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 pub use error::VolumeError;
 pub use limits::Limited;
+pub use traffic::{
+    LATENCY_BOUNDS_US, OPERATIONS, Operation, OperationCount, Traffic, TrafficCount,
+};
 pub use volume::{Volume, VolumeOptions};

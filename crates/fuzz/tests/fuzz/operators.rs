@@ -94,6 +94,7 @@ fn commands() -> Vec<Vec<u8>> {
     let labels = || Labels::from([("env".to_owned(), "prod".to_owned())]);
     let commands = [
         Command::Status,
+        Command::Metrics,
         Command::VolumeCreate(NewVolume {
             reserve_percent: 7,
             stripe_width: 2,

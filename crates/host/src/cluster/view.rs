@@ -585,6 +585,7 @@ impl View {
     }
 }
 
+mod pages;
 mod wanted;
 
 pub use wanted::Wanted;

@@ -17,7 +17,7 @@ impl Operations {
     }
 
     /// Scrub of every capacity device of the host.
-    fn scrub(&self) -> Vec<ScrubReport> {
+    pub(super) fn scrub(&self) -> Vec<ScrubReport> {
         let host = self.view.shard_name(self.me);
         self.scrubbers().flat_map(|scrubber| scrubber.report(&host)).collect()
     }

@@ -14,12 +14,19 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 impl Operations {
-    pub(super) fn status(&self) -> StatusReport {
+    pub(super) async fn status(&self) -> StatusReport {
+        self.look_at_devices().await;
         let mut volumes = self.view.volumes();
         volumes.retain(|volume| volume.trashed.is_none());
         let volumes: Vec<_> = volumes.iter().map(|v| self.report(v)).collect();
-        let knows = self.view.is_complete();
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
+        let (trash, resyncs) = (self.trash(), self.resyncs());
+        StatusReport { volumes, trash, resyncs, ..self.status_with(worst) }
+    }
+
+    /// All but volumes and the copies that are made, where so bad is the worst of the volumes.
+    pub(super) fn status_with(&self, worst: Health) -> StatusReport {
+        let knows = self.view.is_complete();
         let groups = self.group_reports();
         let worst = groups.iter().map(|group| group.health).fold(worst, Health::max);
         // One in maintenance may be down: somebody wants it so.
@@ -52,8 +59,8 @@ impl Operations {
             hosts: hosts.collect(),
             level: Some(self.view.level().number()),
             removed: self.view.removed_names(),
-            volumes,
-            trash: self.trash(),
+            volumes: Vec::new(),
+            trash: Vec::new(),
             groups,
             alarms,
             backups: self.backups.alarm(),
@@ -63,7 +70,7 @@ impl Operations {
                 self.env.long_turns(),
                 self.env.now(),
             )],
-            resyncs: self.resyncs(),
+            resyncs: Vec::new(),
             writes: vec![WritesReport::new(self.view.shard_name(self.me), &self.env)],
         }
     }
@@ -94,15 +101,9 @@ impl Operations {
             volume.objects.iter().filter_map(|id| self.view.object(*id)).collect();
         let first = objects.first();
         let owner = first.and_then(|o| o.owner.as_ref()).map(|o| self.view.shard_name(o.shard));
-        let complete = objects.len() == volume.objects.len();
         let known: Vec<_> = objects.iter().map(|o| self.objects.status(o.id)).collect();
         let known = || objects.iter().zip(known.iter().map(Option::as_ref));
-        let copies = usize::from(volume.ftt) + 1;
-        let worst = known().map(|(o, known)| self.object_health(o, known, copies)).max();
-        let health = match worst {
-            Some(health) if complete => health,
-            _ => Health::Red,
-        };
+        let health = self.volume_health(volume, known());
         let reduced = known().filter_map(|(o, known)| self.seen.reduced_for(o, known)).max();
         let (repair_in_seconds, not_repaired) = self.outlook(volume);
         let mut report = VolumeReport {
@@ -191,6 +192,18 @@ impl Operations {
         let limited = self.exports.limited(volume).filter(|limited| limited.requests > 0);
         let host = || self.view.shard_name(self.me);
         limited.map(|limited| LimitedReport::new(host(), limited)).into_iter().collect()
+    }
+
+    /// The worst of its objects; red where not all of these are known.
+    pub(super) fn volume_health<'a>(
+        &self,
+        volume: &VolumeRecord,
+        known: impl ExactSizeIterator<Item = (&'a ObjectRecord, Option<&'a ObjectStatus>)>,
+    ) -> Health {
+        let is_complete = known.len() == volume.objects.len();
+        let copies = usize::from(volume.ftt) + 1;
+        let worst = known.map(|(o, known)| self.object_health(o, known, copies)).max();
+        worst.filter(|_| is_complete).unwrap_or(Health::Red)
     }
 
     fn object_health(

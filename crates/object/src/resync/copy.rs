@@ -179,6 +179,7 @@ async fn copy(
             if let Some(resync) = state.resyncs.get_mut(&component) {
                 if is_done {
                     resync.rate.add(range.bytes(), owner2.now());
+                    owner2.context.copied.update(|copied| copied + range.bytes());
                 } else {
                     resync.dirty.insert(range); // rule 32: it comes back
                 }

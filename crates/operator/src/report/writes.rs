@@ -44,17 +44,9 @@ impl WritesReport {
 
 impl StageReport {
     fn new(stage: WriteStage, times: &env::StageTimes) -> Self {
-        let stage = match stage {
-            WriteStage::Request => "request",
-            WriteStage::Turn => "turn",
-            WriteStage::CopyHere => "copy here",
-            WriteStage::CopyThere => "copy there",
-            WriteStage::Append => "append",
-            WriteStage::Commit => "commit",
-        };
         let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
         Self {
-            stage: stage.to_owned(),
+            stage: name_of(stage).to_owned(),
             passed: times.passed,
             measured: times.latencies.count().into(),
             mean_us: micros(times.mean()),
@@ -62,5 +54,16 @@ impl StageReport {
             p99_us: micros(times.latencies.at_most(990)),
             longest_us: micros(times.latencies.max()),
         }
+    }
+}
+
+pub(super) fn name_of(stage: WriteStage) -> &'static str {
+    match stage {
+        WriteStage::Request => "request",
+        WriteStage::Turn => "turn",
+        WriteStage::CopyHere => "copy here",
+        WriteStage::CopyThere => "copy there",
+        WriteStage::Append => "append",
+        WriteStage::Commit => "commit",
     }
 }

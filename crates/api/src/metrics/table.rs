@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All metrics. Names, labels and units are promises to those who made alerts and dashboards of
+//! them: a row may be added, and none changes its meaning.
+
+use super::row::Metric;
+use super::{cluster, device, group, shard, traffic};
+
+/// All metrics.
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    [cluster::METRICS, shard::METRICS, traffic::METRICS, group::METRICS, device::METRICS]
+        .into_iter()
+        .flatten()
+}
