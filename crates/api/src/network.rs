@@ -16,7 +16,7 @@ use rustls::version::TLS13;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -24,6 +24,10 @@ use tokio_rustls::TlsAcceptor;
 
 /// Most connections at once, beside those of the Unix socket. Further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
+/// New connections in a second, at most, once as many came at once. Agreeing on TLS costs a tenth of
+/// a millisecond of CPU: a flood of connections costs a few hundredths of a core, and delays those
+/// on the network alone.
+const ACCEPTED_A_SECOND: u32 = 200;
 /// Longest wait until TLS is agreed on.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// After a failure to accept a connection: the process has no descriptor left.
@@ -72,7 +76,9 @@ impl NetworkListener {
         let Self { listener, acceptor, key, .. } = self;
         tokio::spawn(renew(key));
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut pace = Pace::new(Instant::now());
         loop {
+            tokio::time::sleep(pace.wait(Instant::now())).await;
             let Ok(place) = Arc::clone(&connections).acquire_owned().await else { return };
             let Ok((stream, from)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -92,6 +98,27 @@ impl NetworkListener {
                 drop(place);
             });
         }
+    }
+}
+
+/// How fast connections are accepted.
+struct Pace {
+    /// When all that were accepted would have come, one after the other.
+    busy_until: Instant,
+}
+
+impl Pace {
+    const EACH: Duration = Duration::from_micros(1_000_000 / ACCEPTED_A_SECOND as u64);
+
+    fn new(now: Instant) -> Self {
+        Self { busy_until: now }
+    }
+
+    /// How long to wait before one is accepted at `now`. A second's worth may come at once.
+    fn wait(&mut self, now: Instant) -> Duration {
+        let ahead = self.busy_until.saturating_duration_since(now);
+        self.busy_until = now.max(self.busy_until) + Self::EACH;
+        ahead.saturating_sub(Duration::from_secs(1))
     }
 }
 
@@ -130,4 +157,20 @@ async fn caller(api: &Arc<Api>, digest: Result<String, Problem>) -> Result<ApiCa
 async fn admitted(caller: ApiCaller, mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(caller);
     next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_let_in_and_a_flood_is_paced() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        let burst: Vec<Duration> = (0..=ACCEPTED_A_SECOND).map(|_| pace.wait(begun)).collect();
+        assert!(burst.iter().all(Duration::is_zero), "{burst:?}");
+        assert_eq!(pace.wait(begun), Pace::EACH);
+        assert_eq!(pace.wait(begun + Pace::EACH), Pace::EACH, "as fast as they are let in");
+        assert!(pace.wait(begun + Duration::from_secs(9)).is_zero(), "the flood is over");
+    }
 }
