@@ -24,10 +24,10 @@ use tokio_rustls::TlsAcceptor;
 
 /// Most connections at once, beside those of the Unix socket. Further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
-/// New connections in a second, at most, once as many came at once. Agreeing on TLS costs a tenth of
-/// a millisecond of CPU: a flood of connections costs a few hundredths of a core, and delays those
-/// on the network alone.
-const ACCEPTED_A_SECOND: u32 = 200;
+/// How fast new connections are accepted, once as many came at once as fit in a second. Agreeing on
+/// TLS costs a tenth of a millisecond of CPU: a flood of connections costs a few hundredths of a
+/// core, and delays those on the network alone.
+const ACCEPTED_EVERY: Duration = Duration::from_millis(5);
 /// Longest wait until TLS is agreed on.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// After a failure to accept a connection: the process has no descriptor left.
@@ -108,8 +108,6 @@ struct Pace {
 }
 
 impl Pace {
-    const EACH: Duration = Duration::from_micros(1_000_000 / ACCEPTED_A_SECOND as u64);
-
     fn new(now: Instant) -> Self {
         Self { busy_until: now }
     }
@@ -117,7 +115,7 @@ impl Pace {
     /// How long to wait before one is accepted at `now`. A second's worth may come at once.
     fn wait(&mut self, now: Instant) -> Duration {
         let ahead = self.busy_until.saturating_duration_since(now);
-        self.busy_until = now.max(self.busy_until) + Self::EACH;
+        self.busy_until = now.max(self.busy_until) + ACCEPTED_EVERY;
         ahead.saturating_sub(Duration::from_secs(1))
     }
 }
@@ -167,10 +165,10 @@ mod tests {
     fn a_burst_is_let_in_and_a_flood_is_paced() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
-        let burst: Vec<Duration> = (0..=ACCEPTED_A_SECOND).map(|_| pace.wait(begun)).collect();
+        let burst: Vec<Duration> = (0..=200).map(|_| pace.wait(begun)).collect();
         assert!(burst.iter().all(Duration::is_zero), "{burst:?}");
-        assert_eq!(pace.wait(begun), Pace::EACH);
-        assert_eq!(pace.wait(begun + Pace::EACH), Pace::EACH, "as fast as they are let in");
+        assert_eq!(pace.wait(begun), ACCEPTED_EVERY);
+        assert_eq!(pace.wait(begun + ACCEPTED_EVERY), ACCEPTED_EVERY, "as fast as they are let in");
         assert!(pace.wait(begun + Duration::from_secs(9)).is_zero(), "the flood is over");
     }
 }
