@@ -11,7 +11,7 @@ use crate::devices::{check_devices, format_groups};
 use crate::member::Keeping;
 use crate::output::say;
 use anyhow::{Context, Result};
-use api::Authority;
+use api::{Authority, KeyError};
 use control::MemberFile;
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
@@ -137,8 +137,15 @@ fn enrol(
     }
     write_host(path, &host.name, &files)?;
     say_joined(cli, host, &files, path);
-    if new.is_some() && cli.output == Output::Table && matches!(keeping, Keeping::Own(_)) {
+    if cli.output != Output::Table {
+        return Ok(());
+    }
+    if new.is_some() && matches!(keeping, Keeping::Own(_)) {
         say!("others then: gabion host join --directory {} ...", host.address);
+    }
+    if let Err(KeyError::NoAuthority(folder)) = Authority::open(&files.keys()) {
+        say!("the API is on this machine alone until the CA's files are in {}:", folder.display());
+        say!("copy ca.pem and ca-key.pem from the host that created the cluster");
     }
     Ok(())
 }

@@ -38,6 +38,7 @@ fn config() -> HostConfig {
         nbd: Vec::new(),
         nbd_socket: SocketConfig::default(),
         control: format!("unix:{CONTROL}"),
+        api: None,
         directory: format_address(&address()),
         etcd: Vec::new(),
         kind: ClusterKind::AllFlash,
