@@ -3,12 +3,12 @@
 
 use super::*;
 use directory::{ClusterKind, ClusterRecord, Directory, Labels, Level, Transaction, cluster_key};
-use operator::{HostState, UpgradeReport};
+use operator::{AccessRole, HostState, UpgradeReport};
 use wire::{VERSION, VERSION_MIN};
 
 const BLOCK: u64 = 4096;
 /// The level of this release.
-const NEWEST: u32 = 6;
+const NEWEST: u32 = 7;
 /// What hosts speak of the release of before, of this one, and of the next but one.
 const OLDER: (u8, u8) = (VERSION_MIN, VERSION);
 const NEWER: (u8, u8) = (VERSION_MIN, VERSION + 1);
@@ -103,6 +103,10 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
     let cached = NewVolume { cache_percent: 20, ..NewVolume::new("c", 4 * MIB, 1) };
     let early = cluster.ask(0, Command::VolumeCreate(cached)).expect_err("nor would it this one");
     assert!(early.contains("read cache that is kept for volumes came with level 5"), "{early}");
+    let (name, role, digest) = ("ci".to_owned(), AccessRole::Viewer, "0".repeat(64));
+    let token = Command::TokenPut { name, role, seconds: 60, digest };
+    let early = cluster.ask(0, token).expect_err("nor would it know this record");
+    assert!(early.contains("tokens came with level 7"), "{early}");
     let early = cluster.label_team(0).expect_err("the older release would not read the volume");
     assert!(early.contains("gabion cluster upgrade"), "{early}");
     let nothing = cluster.upgrade(0, false).expect("there is nothing to raise");
