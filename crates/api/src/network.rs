@@ -84,6 +84,8 @@ impl NetworkListener {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
+            // An answer is one or two small packets: the second must not wait for the first.
+            let _ = stream.set_nodelay(true);
             let (acceptor, router) = (acceptor.clone(), router.clone());
             tokio::spawn(async move {
                 let agreed = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream));
