@@ -14,7 +14,6 @@ use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -157,15 +156,6 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
-/// SHA-256 of an authority's certificate file, by which people compare two of them.
-///
-/// # Errors
-/// [`KeyError::File`]
-pub fn fingerprint(path: &Path) -> Result<String, KeyError> {
-    let text = fs::read(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
-    Ok(Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 /// What a listener proves itself with.
 pub struct ListenerKey {
     authority: Authority,
@@ -235,9 +225,9 @@ mod tests {
         let key = folder.join(KEY_FILE);
         let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
         assert_eq!((mode(&key), mode(&made.ca_file())), (0o600, 0o644));
-        let before = (fs::read(&key).expect("a key"), fingerprint(&made.ca_file()).expect("it"));
+        let before = (fs::read(&key).expect("a key"), fs::read(made.ca_file()).expect("it"));
         Authority::create(&folder).expect("the same");
-        let after = (fs::read(&key).expect("a key"), fingerprint(&made.ca_file()).expect("it"));
+        let after = (fs::read(&key).expect("a key"), fs::read(made.ca_file()).expect("it"));
         assert_eq!(before, after);
         fs::write(&key, "nonsense").expect("written");
         assert!(matches!(Authority::open(&folder), Err(KeyError::Certificate(..))));

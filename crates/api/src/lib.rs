@@ -53,7 +53,7 @@ mod server;
 mod service;
 
 pub use audit::{AuditEntry, ENTRIES_MAX};
-pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey, fingerprint};
+pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey};
 pub use client::{ApiClient, CallError};
 pub use configs::{NoConfigs, ShardConfigs};
 pub use events::{LAST_EVENT, LISTENERS_MAX};
