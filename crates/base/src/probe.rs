@@ -126,6 +126,8 @@ crate::named! {
         TakeOverAgain = "take-over-again",
         /// A fence was refused because a replica knows a higher term.
         FenceOutranked = "fence-outranked",
+        /// The answer to a claim came after the news of a later one.
+        ClaimOvertaken = "claim-overtaken",
         /// A fence waited until a grant to the old owner had run out.
         FenceWaited = "fence-waited",
         /// A fence was refused because its record does not descend from what a component saw.

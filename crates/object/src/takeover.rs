@@ -46,7 +46,7 @@ pub(crate) enum Failed {
     Inaccessible,
     /// Something changed; begin again, with this component as the source if one is named.
     Again(Option<ComponentId>),
-    /// A replica knows this term: the record must show a later owner.
+    /// A replica or this host knows this term: the record must show a later owner.
     Outranked(Term),
     /// The directory has forgotten what it once held (rule 25): an operator has to decide.
     RolledBack,

@@ -186,16 +186,23 @@ impl ObjectsInner {
         record: ObjectRecord,
         revision: u64,
     ) -> Result<(), Failed> {
-        let owner = Owner::new(&self.context, record.clone(), revision);
-        let prefer = {
+        let (owner, prefer) = {
             let mut slots = self.slots.borrow_mut();
             let slot = slots.entry(id).or_default();
+            // The answer to the claim came after the news of a later one. To that one's owner this
+            // host may have consented already (rule 52b), and must not answer now.
+            let newest = slot.record.as_ref().map_or(Term(0), |(newest, _)| newest.term);
+            if newest > record.term {
+                base::hit(base::Probe::ClaimOvertaken);
+                return Err(Failed::Outranked(newest));
+            }
             assert!(record.term > slot.used, "a term is used twice");
+            let owner = Owner::new(&self.context, record.clone(), revision);
             (slot.used, slot.used_at) = (record.term, record.version);
             slot.route = Route::Local(Rc::clone(&owner));
             slot.record = Some((record, revision));
             owner.state.borrow_mut().full = slot.full.take();
-            slot.prefer.take()
+            (owner, slot.prefer.take())
         };
         let result = match bring_up(&owner, prefer).await {
             // Its own claim may be what the directory has forgotten, and what stands there now be

@@ -8,7 +8,7 @@
 //! The old owner learns from the record that it was deposed. It has stopped answering before it
 //! says anything to the components.
 
-use super::{ObjectsInner, Route};
+use super::{ObjectSlot, ObjectsInner, Route};
 use base::{ComponentId, ObjectId, Session, ShardId, Term, Version};
 use directory::ObjectRecord;
 use std::rc::Rc;
@@ -19,6 +19,16 @@ use wire::{Refusal, Request, Response, Target};
 const RETRY: Duration = Duration::from_millis(300);
 /// Between two attempts while its disk group is out of service: that may be for days.
 const CLOSED_RETRY: Duration = Duration::from_secs(2);
+
+const STILL_ANSWERS: &str = "consent of an owner that still answers";
+
+impl ObjectSlot {
+    /// Whether nobody here answers as the owner in a term before `term`.
+    fn may_consent(&self, term: Term) -> bool {
+        let serves = matches!(&self.route, Route::Local(owner) if !owner.is_stopped());
+        !serves || self.used >= term
+    }
+}
 
 impl ObjectsInner {
     /// Called for each newer record: tells the components of an object that this run may have
@@ -32,9 +42,7 @@ impl ObjectsInner {
             let slot = slots.entry(record.id).or_default();
             slot.is_wanted |= record.owner == Some(me);
             let is_given = record.owner.is_some_and(|owner| owner != me);
-            let serves = matches!(&slot.route, Route::Local(owner) if !owner.is_stopped());
-            let may_tell = !serves || slot.used >= record.term;
-            assert!(!is_given || may_tell, "consent of an owner that still answers");
+            assert!(!is_given || slot.may_consent(record.term), "{STILL_ANSWERS}");
             let must_tell = is_given && slot.is_wanted && record.term > slot.consented;
             if must_tell {
                 slot.consented = record.term;
@@ -91,7 +99,15 @@ impl ObjectsInner {
         object: ObjectId,
         component: ComponentId,
     ) -> Option<(ShardId, Request, Term)> {
-        let record = self.newest(object)?;
+        let record = {
+            let slots = self.slots.borrow();
+            let slot = slots.get(&object)?;
+            let (record, _) = slot.record.as_ref()?;
+            if record.owner != Some(self.context.me_as_owner()) {
+                assert!(slot.may_consent(record.term), "{STILL_ANSWERS}");
+            }
+            record.clone()
+        };
         let to = record.owner.filter(|owner| *owner != self.context.me_as_owner())?;
         let owner = wire::OwnerId { shard: to.shard, incarnation: to.incarnation };
         let of = record.components.iter().find(|c| c.id == component)?;

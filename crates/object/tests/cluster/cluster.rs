@@ -233,11 +233,11 @@ impl Cluster {
     /// Makes host `at` the owner in the directory, as a hand-over does whose giver hears of it by
     /// its watch first.
     pub fn give_to(&self, at: usize) {
-        let env = self.world.env(self.hosts[0].key).unwrap();
         let host = &self.hosts[at];
+        let env = self.world.env(host.key).unwrap();
         let incarnation = Incarnation(host.incarnation.get());
         let to = directory::OwnerRecord { shard: host.id, incarnation };
-        let done = self.on(0, Duration::from_secs(5), async move {
+        let done = self.on(at, Duration::from_secs(5), async move {
             let directory = Directory::connect(&env, address(9, 2379));
             let entry = directory.get(&object_key(OBJECT)).await.unwrap().expect("a record");
             let mut record = ObjectRecord::decode(&entry.value).expect("a record");

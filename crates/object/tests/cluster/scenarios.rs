@@ -2,11 +2,14 @@
 //! Stories: given, then faults, then promise.
 
 use crate::cluster::{BLOCKS, Cluster, HOSTS, OBJECT, get, put, record_on};
-use base::{ComponentId, ObjectId, SectorRange};
+use base::{ComponentId, LateFrame, ObjectId, SectorRange};
 use directory::ComponentState;
 use object::{Mutations, ObjectError};
 use std::rc::Rc;
 use std::time::Duration;
+
+/// How long the directory's answers are held back.
+const HELD: Duration = Duration::from_secs(1);
 
 fn whole(seed: u64) -> Cluster {
     let cluster = Cluster::new(seed, Mutations::default());
@@ -256,6 +259,38 @@ fn an_object_given_away_waits_for_no_grant_that_another_object_renews() {
         cluster.on(1, Duration::from_secs(5), async move { put(&env, &objects, &oracle, 3).await });
     assert_eq!(done, Some(Ok(())), "in less than the time of a grant");
     assert_eq!(cluster.owner(), Some(1));
+}
+
+/// The news of a later claim comes before the answer to the own one (rules 23, 52b; the storm
+/// campaign's seed 370004591). Whoever has consented to another owner must not become one.
+#[test]
+fn a_claim_that_was_overtaken_makes_no_owner() {
+    let (late, next, copy) = (0, 1, 2);
+    for seed in 10..18 {
+        let cluster = Cluster::new(seed, Mutations::default());
+        cluster.create_as(record_on(&[3]));
+        cluster.world.late_frames(cluster.directory, LateFrame::DirectoryAnswer, HELD);
+        let objects = cluster.objects(late).unwrap();
+        let env = cluster.world.env(cluster.hosts[late].key).unwrap();
+        let _attempt = env.spawn("acquire", async move {
+            let _ = objects.acquire(OBJECT).await;
+        });
+        let is_claimed = || cluster.record().owner.is_some();
+        assert!(cluster.world.run_until(HELD * 3, is_claimed), "seed {seed}: it claims");
+        cluster.world.late_frames(cluster.directory, LateFrame::DirectoryAnswer, Duration::ZERO);
+        // It hears of the next owner first, and has to tell a component that is not there.
+        cluster.kill(copy);
+        cluster.give_to(next);
+        cluster.run(HELD.as_secs_f64());
+        cluster.boot(copy);
+        let objects = cluster.objects(next).unwrap();
+        let env = cluster.world.env(cluster.hosts[next].key).unwrap();
+        let oracle = Rc::clone(&cluster.oracle);
+        let write = async move { put(&env, &objects, &oracle, 3).await };
+        let done = cluster.on(next, Duration::from_secs(20), write);
+        assert_eq!(done, Some(Ok(())), "seed {seed}: nobody renews a grant for the claim");
+        assert_eq!(cluster.owner(), Some(next));
+    }
 }
 
 /// Rule 36: the source fails, and the target's return goes on.
