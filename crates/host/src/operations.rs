@@ -32,6 +32,7 @@ mod resync;
 mod scrub;
 mod status;
 mod upgrade;
+mod users;
 mod volumes;
 
 use crate::care::backups::Backups;
@@ -145,11 +146,12 @@ impl Operations {
             command @ (Command::MaintenanceCheck { .. }
             | Command::MaintenanceEnter { .. }
             | Command::MaintenanceExit { .. }) => reply(self.maintenance_command(command).await),
-            command @ (Command::TokenList
-            | Command::TokenCreate { .. }
-            | Command::TokenPut { .. }
-            | Command::TokenDelete { .. }
-            | Command::TokenCheck { .. }) => self.access_command(command).await,
+            #[rustfmt::skip]
+            command @ (Command::TokenList | Command::TokenCreate { .. } | Command::UserList
+            | Command::TokenDelete { .. } | Command::UserCreate { .. } | Command::UserCode { .. }
+            | Command::UserRole { .. } | Command::UserPassword { .. } | Command::UserDelete { .. }
+            | Command::SessionCreate { .. } | Command::SessionShow | Command::SessionDelete
+            | Command::Admission(_)) => self.access_command(command).await,
             command @ (Command::DomainList
             | Command::DomainCreate { .. }
             | Command::DomainDelete { .. }

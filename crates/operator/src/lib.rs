@@ -14,8 +14,8 @@ mod merge;
 mod report;
 
 pub use command::{
-    Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, NewVolume, PolicyRules,
-    RateLimit,
+    AdmissionStep, Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, NewVolume,
+    PolicyRules, RateLimit,
 };
 pub use directory::AccessRole;
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
@@ -25,13 +25,14 @@ pub use report::{
     DomainReport, DomainsReport, EffectReport, Follower, GroupDetail, GroupReport, Health,
     HeldReport, HomeReport, HostLevel, HostReport, HostState, LatencyReport, LayoutReport,
     LimitedReport, LinksReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse,
-    MetricsReport, MoveReport, MovedCopy, NewTokenReport, NotFollowing, NotRepaired, OperationKind,
-    OperationReport, OrphanReport, OwnedVolume, PlaceKind, PlaceReport, PlacementReport,
-    PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport,
-    RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason, ResyncReport,
-    ResyncSum, ResyncTotals, Role, ScrubReport, SpaceReport, StageReport, StageTotal, StalePart,
-    StaleReport, StatusReport, TokenReport, TrafficReport, TrashedReport, TurnsReport,
-    UpgradeReport, VolumePolicy, VolumeReport, VolumeTally, VolumeWithoutHost, WriterReport,
-    WritesReport, by_host, seconds_left, shards_of,
+    MetricsReport, MoveReport, MovedCopy, NewCodeReport, NewSessionReport, NewTokenReport,
+    NotFollowing, NotRepaired, OperationKind, OperationReport, OrphanReport, OwnedVolume,
+    PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
+    ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
+    ResyncReason, ResyncReport, ResyncSum, ResyncTotals, Role, ScrubReport, SessionReport,
+    SpaceReport, StageReport, StageTotal, StalePart, StaleReport, StatusReport, TokenReport,
+    TrafficReport, TrashedReport, TurnsReport, UpgradeReport, UserReport, VolumePolicy,
+    VolumeReport, VolumeTally, VolumeWithoutHost, WriterReport, WritesReport, by_host,
+    seconds_left, shards_of,
 };
 pub use volume::LATENCY_BOUNDS_US;
