@@ -3,7 +3,8 @@
 # A cluster of three machines, each a network namespace of its own, made with `cluster create` and `host join`.
 # The third one has two shards. They keep the directory by themselves. Checks that one host can go silent (its link is
 # cut) under load, and that it comes back; that a shard that ends is started again, and that none outlives its daemon;
-# that the directory moves from a host that is lost to a fourth one, which has no disks. Needs root.
+# that the directory moves from a host that is lost to a fourth one, which has no disks and came with an invitation.
+# Needs root.
 # usage: three-machines.sh GABION
 set -euo pipefail
 GABION=${1:?usage: three-machines.sh GABION}
@@ -35,7 +36,9 @@ for number in 1 2 3 4; do
   ip -n "$net-$number" link set lo up
 done
 on() { local number=$1; shift; ip netns exec "$net-$number" "$@"; }
-on_host() { local number=$1; shift; on "$number" "$GABION" --config "$area/host$number.toml" "$@"; }
+# The fourth one has nothing of the others' files.
+folder_of() { case $1 in 4) echo "$area/own" ;; *) echo "$area" ;; esac; }
+on_host() { local number=$1; shift; on "$number" "$GABION" --config "$(folder_of "$number")/host$number.toml" "$@"; }
 
 enrol() { # number, command...
   local number=$1; shift
@@ -50,8 +53,9 @@ with_disks() { # number, command...
 declare -A daemon_of
 start() { # number
   # A member that is silent for so long loses its place: ten minutes where nothing else is said.
-  sed -i 's/^move_after_s = .*/move_after_s = 6/' "$area/host$1.directory.toml"
-  (exec ip netns exec "$net-$1" "$GABION" --config "$area/host$1.toml" daemon >>"$area/host$1.log" 2>&1) &
+  local folder; folder=$(folder_of "$1")
+  sed -i 's/^move_after_s = .*/move_after_s = 6/' "$folder/host$1.directory.toml"
+  (exec ip netns exec "$net-$1" "$GABION" --config "$folder/host$1.toml" daemon >>"$area/host$1.log" 2>&1) &
   daemons="$daemons $!"; daemon_of[$1]=$!
 }
 voters() { # on which hosts the directory is, by number
@@ -126,11 +130,23 @@ for _ in $(seq 100); do gone && break; sleep 0.1; done
 gone || { say "shards outlived the daemon of their host"; exit 1; }
 say "three-machines: a shard was started again, and none outlived its daemon"
 
-# Host 3 and its etcd are gone. A fourth host without disks gets its place, and all else goes on.
+# Host 3 and its etcd are gone. A fourth host without disks gets its place, and all else goes on. It comes with an
+# invitation, which brings the CA's files along, and is good once.
 pkill -9 -f "$area/directory3/etcd-" || true
-enrol 4 host join --directory 10.77.0.2
+invitation=$(on_host 2 host invite --output json | field "it['invitation']")
+mkdir "$area/own"
+if enrol 4 host join --invitation "${invitation/gbj_????/gbj_0000}" 2>"$area/said"; then say "anybody joins"; exit 1; fi
+grep -q 'host invite' "$area/said" || { say "no word of what to do instead:"; cat "$area/said"; exit 1; }
+enrol 4 host join --invitation "$invitation"
+cmp "$area/ca-key.pem" "$area/own/ca-key.pem"
 start 4
+if on 3 "$GABION" --config "$area/again/host5.toml" host join --invitation "$invitation" --name host5 \
+  --address 10.77.0.3 --run-dir "$area/run5" --directory-dir "$area/directory5" 2>"$area/said"; then
+  say "an invitation let two machines in"; exit 1
+fi
 wait_for_voters "1 2 4"
+answered=$(on 1 curl -so "$area/answer" -w '%{http_code}' --cacert "$area/ca.pem" https://10.77.0.4:7443/api/v1/status)
+[ "$answered" = 401 ] || { say "the new host's API answers $answered: it is not of the cluster's CA"; exit 1; }
 on_host 1 volume create late --size 16MiB --ftt 1
 # Each of the others may fail now: with the first one gone the directory still answers.
 kill -9 "${daemon_of[1]}"; pkill -9 -f "$area/directory1/etcd-" || true

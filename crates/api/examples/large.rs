@@ -143,6 +143,7 @@ fn main() {
         shards,
         configs: std::sync::Arc::new(api::NoConfigs),
         network: None,
+        joining: None,
         audit: None,
     })
     .expect("an API");

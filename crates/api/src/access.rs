@@ -55,6 +55,11 @@ impl ApiCaller {
         Self { name: "nobody".to_owned(), role: None, opened_by: None }
     }
 
+    /// A machine that came with an invitation.
+    pub fn invited() -> Self {
+        Self { name: "an invitation".to_owned(), ..Self::nobody() }
+    }
+
     /// An error where it may not do what needs this role.
     pub fn may(&self, needed: AccessRole) -> Result<(), Problem> {
         match self.role {

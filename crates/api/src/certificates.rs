@@ -11,7 +11,8 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use rustls::crypto::ring::sign::any_supported_type;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::fmt;
@@ -53,6 +54,12 @@ pub enum KeyError {
          created the cluster into '{}'", .0.display()
     )]
     NoAuthority(PathBuf),
+    /// There is another authority here.
+    #[error(
+        "there is the CA of another cluster in '{}': move {CA_FILE} and {KEY_FILE} away, or use \
+         --config in another folder", .0.display()
+    )]
+    OtherAuthority(PathBuf),
     /// A certificate cannot be made or used.
     #[error("the certificate of '{0}': {1}")]
     Certificate(String, String),
@@ -62,6 +69,7 @@ pub enum KeyError {
 pub struct Authority {
     folder: PathBuf,
     key: KeyPair,
+    certificate: CertificateDer<'static>,
 }
 
 impl Authority {
@@ -78,10 +86,26 @@ impl Authority {
         params.not_before = (SystemTime::now() - DAY).into();
         params.not_after = (SystemTime::now() + AUTHORITY_LASTS).into();
         let made = params.self_signed(&key).map_err(|error| certificate(AUTHORITY, &error))?;
-        write_new(&folder.join(CA_FILE), &made.pem(), 0o644)?;
+        Self::install(folder, (&made.pem(), &key.serialize_pem()))
+    }
+
+    /// Writes the certificate and the key of one into a folder. Where there is one already it must
+    /// be the same.
+    ///
+    /// # Errors
+    /// [`KeyError`]
+    pub fn install(folder: &Path, (ca, key): (&str, &str)) -> Result<Self, KeyError> {
+        if folder.join(KEY_FILE).exists() {
+            let there = Self::open(folder)?;
+            return match there.texts()? == (ca.to_owned(), key.to_owned()) {
+                true => Ok(there),
+                false => Err(KeyError::OtherAuthority(folder.to_owned())),
+            };
+        }
+        write_new(&folder.join(CA_FILE), ca, 0o644)?;
         // Last: whoever finds it finds the certificate too.
-        write_new(&folder.join(KEY_FILE), &key.serialize_pem(), 0o600)?;
-        Ok(Self { folder: folder.to_owned(), key })
+        write_new(&folder.join(KEY_FILE), key, 0o600)?;
+        Self::open(folder)
     }
 
     /// The one whose files are in a folder.
@@ -90,15 +114,29 @@ impl Authority {
     /// [`KeyError`]
     pub fn open(folder: &Path) -> Result<Self, KeyError> {
         let path = folder.join(KEY_FILE);
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(KeyError::NoAuthority(folder.to_owned()));
-            }
-            read => read.map_err(|source| KeyError::File { path: path.clone(), source })?,
-        };
+        if !path.exists() {
+            return Err(KeyError::NoAuthority(folder.to_owned()));
+        }
+        let text = read(&path)?;
         let key = KeyPair::from_pem(&text)
             .map_err(|error| certificate(&path.display().to_string(), &error))?;
-        Ok(Self { folder: folder.to_owned(), key })
+        let path = folder.join(CA_FILE);
+        let certificate = CertificateDer::from_pem_slice(read(&path)?.as_bytes())
+            .map_err(|why| KeyError::Certificate(path.display().to_string(), why.to_string()))?;
+        Ok(Self { folder: folder.to_owned(), key, certificate })
+    }
+
+    /// Its certificate, DER.
+    pub(crate) fn certificate(&self) -> CertificateDer<'static> {
+        self.certificate.clone()
+    }
+
+    /// The texts of its files: the certificate and the key.
+    ///
+    /// # Errors
+    /// [`KeyError`]
+    pub(crate) fn texts(&self) -> Result<(String, String), KeyError> {
+        Ok((read(&self.folder.join(CA_FILE))?, read(&self.folder.join(KEY_FILE))?))
     }
 
     /// The file with its certificate.
@@ -124,7 +162,9 @@ impl Authority {
         let secret = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let signing = any_supported_type(&secret)
             .map_err(|error| KeyError::Certificate(name.to_owned(), error.to_string()))?;
-        Ok(CertifiedKey::new(vec![made.der().clone()], signing))
+        // Those who know the authority by its digest alone are shown it.
+        let chain = vec![made.der().clone(), self.certificate()];
+        Ok(CertifiedKey::new(chain, signing))
     }
 }
 
@@ -139,6 +179,11 @@ fn authority_params() -> CertificateParams {
 
 fn certificate(name: &str, error: &rcgen::Error) -> KeyError {
     KeyError::Certificate(name.to_owned(), error.to_string())
+}
+
+fn read(path: &Path) -> Result<String, KeyError> {
+    let failed = |source| KeyError::File { path: path.to_owned(), source };
+    fs::read_to_string(path).map_err(failed)
 }
 
 /// Writes a file that is whole and durable, or not there at all.

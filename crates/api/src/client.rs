@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asks the API: how the command line does what it does.
 
+use crate::pinned::connect;
 use crate::problem::Problem;
 use crate::request::ApiRequest;
 use crate::routes::PREFIX;
@@ -11,8 +12,10 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
 /// Longest answer that is read: a status of 12,800 volumes is a tenth of it.
@@ -42,20 +45,34 @@ pub enum CallError {
 /// A way to ask the API of a host.
 #[derive(Clone, Debug)]
 pub struct ApiClient {
-    socket: PathBuf,
+    way: Way,
+}
+
+#[derive(Clone, Debug)]
+enum Way {
+    Socket(PathBuf),
+    Pinned(SocketAddr, String),
 }
 
 impl ApiClient {
     /// Asks at a Unix socket.
     #[must_use]
     pub fn at(socket: &Path) -> Self {
-        Self { socket: socket.to_owned() }
+        Self { way: Way::Socket(socket.to_owned()) }
     }
 
-    /// Its socket.
+    /// Asks a host over the network, whose CA has a certificate of this digest.
+    pub(crate) fn pinned(address: SocketAddr, ca: &str) -> Self {
+        Self { way: Way::Pinned(address, ca.to_owned()) }
+    }
+
+    /// Its socket, if it asks at one.
     #[must_use]
-    pub fn socket(&self) -> &Path {
-        &self.socket
+    pub fn socket(&self) -> Option<&Path> {
+        match &self.way {
+            Way::Socket(path) => Some(path),
+            Way::Pinned(..) => None,
+        }
     }
 
     /// Sends a request and waits for its answer.
@@ -98,18 +115,30 @@ impl ApiClient {
 
     /// One request on a connection of its own.
     async fn exchange(&self, request: Request<Body>) -> Result<(u16, Vec<u8>), CallError> {
-        let lost = |error: hyper::Error| CallError::Form(format!("the connection: {error}"));
-        let stream = UnixStream::connect(&self.socket).await.map_err(CallError::Away)?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
-        let driver = tokio::spawn(connection);
-        let response = sender.send_request(request).await.map_err(lost)?;
-        let (head, body) = Response::into_parts(response);
-        let read = axum::body::to_bytes(Body::new(body), ANSWER_BYTES_MAX).await;
-        driver.abort();
-        let bytes = read.map_err(|error| CallError::Form(format!("the answer: {error}")))?;
-        Ok((head.status.as_u16(), bytes.to_vec()))
+        match &self.way {
+            Way::Socket(path) => {
+                send(UnixStream::connect(path).await.map_err(CallError::Away)?, request).await
+            }
+            Way::Pinned(address, ca) => {
+                send(connect(*address, ca).await.map_err(CallError::Away)?, request).await
+            }
+        }
     }
+}
+
+async fn send<S>(stream: S, request: Request<Body>) -> Result<(u16, Vec<u8>), CallError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let lost = |error: hyper::Error| CallError::Form(format!("the connection: {error}"));
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+    let driver = tokio::spawn(connection);
+    let response = sender.send_request(request).await.map_err(lost)?;
+    let (head, body) = Response::into_parts(response);
+    let read = axum::body::to_bytes(Body::new(body), ANSWER_BYTES_MAX).await;
+    driver.abort();
+    let bytes = read.map_err(|error| CallError::Form(format!("the answer: {error}")))?;
+    Ok((head.status.as_u16(), bytes.to_vec()))
 }
 
 fn encoded(request: &ApiRequest) -> Result<Request<Body>, CallError> {

@@ -19,6 +19,7 @@
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
 //! | `secrets` | tokens, codes and passwords |
+//! | `joining` | how a machine becomes a host |
 //! | `sign_in` | commands that bring or make one |
 //! | `audit` | who changed what, from where, and what came of it |
 //! | `certificates` | the cluster's CA, and what listeners prove themselves with |
@@ -26,6 +27,7 @@
 //! | `service` | what is done with a request |
 //! | `network` | the one on the network: TLS, and a token for everything |
 //! | `client` | asks the listener |
+//! | `pinned` | the way to a host whose CA is known by its digest alone |
 //! | `openapi` | the description of the API |
 //!
 //! Nothing here is on the data path: a shard is asked through its control socket, and answers when
@@ -41,6 +43,7 @@ mod events;
 mod feed;
 mod fields;
 mod gather;
+mod joining;
 mod lists;
 mod mailbox;
 mod metrics;
@@ -48,6 +51,7 @@ mod network;
 mod once;
 mod openapi;
 mod pattern;
+mod pinned;
 mod problem;
 mod request;
 mod routes;
@@ -62,6 +66,7 @@ pub use client::{ApiClient, CallError};
 pub use configs::{NoConfigs, ShardConfigs};
 pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
+pub use joining::{Invitation, JoinDoor, JoinError, NoInvitation};
 pub use lists::{LISTS, List};
 pub use mailbox::{MailboxError, exchange, status_within};
 pub use metrics::{Metric, MetricKind, metrics};

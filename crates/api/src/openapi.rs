@@ -78,7 +78,7 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 17] = [
+const TAGS: [(&str, &str); 18] = [
     ("audit", "Who changed what"),
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
@@ -86,6 +86,7 @@ const TAGS: [(&str, &str); 17] = [
     ("domains", "Fault domains: racks, rooms, whatever fails as a whole"),
     ("groups", "Disk groups of all hosts"),
     ("hosts", "Hosts, their maintenance and their removal"),
+    ("invitations", "Machines that may become hosts"),
     ("tokens", "Programs that may ask over the network"),
     ("users", "People who may ask over the network"),
     ("sessions", "Those who have signed in"),

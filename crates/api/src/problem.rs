@@ -50,6 +50,14 @@ impl Problem {
         Self::new(401, "not-signed-in", "Who asks?", detail)
     }
 
+    /// An invitation lets nobody in.
+    #[must_use]
+    pub fn not_invited() -> Self {
+        let detail = "that invitation lets nobody in: it was used, or has expired; 'gabion host \
+                      invite' on a host makes another";
+        Self::new(401, "not-invited", "Who asks?", detail)
+    }
+
     /// Whoever asks may not do it.
     #[must_use]
     pub fn forbidden(who: &str, role: &str, needed: &str) -> Self {

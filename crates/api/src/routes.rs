@@ -6,11 +6,11 @@
 //! the query where there is no body, are the command's own fields.
 
 use operator::{
-    AccessRole, BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
-    MaintenanceReport, MetricsReport, MoveReport, NewCodeReport, NewSessionReport, NewTokenReport,
-    OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
-    RemovalReport, RepairReport, RestoreReport, ScrubReport, SessionReport, StaleReport,
-    StatusReport, TokenReport, UpgradeReport, UserReport, VolumeReport,
+    AccessRole, BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail, InviteReport,
+    JoinReport, MaintenanceReport, MetricsReport, MoveReport, NewCodeReport, NewSessionReport,
+    NewTokenReport, OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport,
+    PolicyReport, RemovalReport, RepairReport, RestoreReport, ScrubReport, SessionReport,
+    StaleReport, StatusReport, TokenReport, UpgradeReport, UserReport, VolumeReport,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -236,6 +236,8 @@ pub const ROUTES: &[Route] = &[
     route(Put, "/cluster/kind", "cluster-kind", Administer, CLUSTER),
     route(Put, "/cluster/resync-limit", "resync-limit", Administer, CLUSTER),
     route(Post, "/cluster/upgrade", "cluster-upgrade", Administer, one::<UpgradeReport>()),
+    route(Post, "/invitations", "host-invite", Administer, one::<InviteReport>()),
+    route(Post, "/hosts", "host-join", View, one::<JoinReport>()).open(),
     route(Delete, "/hosts/{host}", "host-remove", Administer, one::<RemovalReport>()),
     route(Get, "/hosts/{host}/maintenance", "maintenance-check", View, MAINTENANCE),
     route(Put, "/hosts/{host}/maintenance", "maintenance-enter", Administer, MAINTENANCE),

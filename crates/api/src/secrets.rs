@@ -35,7 +35,18 @@ fn random<const N: usize>() -> Result<[u8; N], Problem> {
 
 /// The digest of a secret that is random and long.
 pub fn digest(text: &str) -> String {
-    hex(&Sha256::digest(text))
+    digest_of_bytes(text.as_bytes())
+}
+
+/// SHA-256, as 64 hexadecimal digits.
+pub fn digest_of_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Whether a text is 64 lower-case hexadecimal digits.
+pub fn is_digest(text: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 2 * SECRET_BYTES && text.bytes().all(is_digit)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -44,14 +55,17 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A new text of a token or of a session.
 pub fn token() -> Result<String, Problem> {
-    Ok(format!("{MARK}{}", hex(&random::<SECRET_BYTES>()?)))
+    Ok(format!("{MARK}{}", secret()?))
+}
+
+/// A new secret, as 64 hexadecimal digits.
+pub fn secret() -> Result<String, Problem> {
+    Ok(hex(&random::<SECRET_BYTES>()?))
 }
 
 /// Whether a text has the form of a token's.
 pub fn is_token(text: &str) -> bool {
-    let digits = text.strip_prefix(MARK);
-    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    digits.is_some_and(|digits| digits.len() == 2 * SECRET_BYTES && digits.bytes().all(is_digit))
+    text.strip_prefix(MARK).is_some_and(is_digest)
 }
 
 /// A new code, as people read and type it: `XXXXX-XXXXX-XXXXX-XXXXX`.

@@ -6,6 +6,7 @@ use crate::access::{ApiCaller, Origin};
 use crate::audit::AuditLog;
 use crate::configs::ShardConfigs;
 use crate::gather::ShardDoor;
+use crate::joining::JoinDoor;
 use crate::network::{self, NetworkDoor, NetworkListener};
 use crate::service::{ADMISSIONS_MAX, Api, REQUESTS_MAX, router, serve};
 use axum::Router;
@@ -55,6 +56,9 @@ pub struct ApiOptions {
     pub configs: Arc<dyn ShardConfigs>,
     /// Where it is on the network, if it is.
     pub network: Option<NetworkDoor>,
+    /// What it gives to machines that are to become hosts, if any may. It is asked for it where it
+    /// is on the network.
+    pub joining: Option<JoinDoor>,
     /// The file that says who changed what; none: nobody keeps it.
     pub audit: Option<PathBuf>,
 }
@@ -92,7 +96,7 @@ impl ApiServer {
 /// # Errors
 /// [`ApiError::Listen`].
 pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
-    let ApiOptions { socket, shards, configs, network, audit } = options;
+    let ApiOptions { socket, shards, configs, network, joining, audit } = options;
     let failed = |source| ApiError::Listen { place: socket.display().to_string(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -110,10 +114,11 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     };
     let network = network.map(on_network).transpose()?;
     let address = network.as_ref().map(NetworkListener::address);
+    let door = joining.zip(address).map(|(door, address)| JoinDoor { address, ..door });
     let (stop, stopped) = oneshot::channel();
     let place = audit.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let audit = AuditLog::open(audit).map_err(|source| ApiError::Audit { place, source })?;
-    let api = Arc::new(Api::new(shards, configs, (audit, run())));
+    let api = Arc::new(Api::new(shards, configs, (audit, run()), door));
     let serve = move || {
         runtime.block_on(async {
             tokio::spawn(accept(listener, router(&api)));

@@ -9,6 +9,7 @@ use crate::audit::{AuditLog, AuditedDeed, ENTRIES_DEFAULT, ENTRIES_MAX};
 use crate::configs::ShardConfigs;
 use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
+use crate::joining::JoinDoor;
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
 use crate::metrics;
@@ -43,7 +44,7 @@ use tower_service::Service;
 pub const REQUESTS_MAX: usize = 32;
 /// Most tokens that are looked at at once. Further ones wait.
 pub(crate) const ADMISSIONS_MAX: usize = 8;
-/// Most who sign in at once. Further ones wait.
+/// Most who sign in or join at once. Further ones wait.
 const LOGINS_MAX: usize = 4;
 /// Largest body of a request, bytes.
 pub const BODY_MAX: usize = 64 << 10;
@@ -87,9 +88,11 @@ pub(crate) struct Api {
     /// Places for those whose token is looked at. They take none of the others', so that a flood of
     /// wrong tokens shuts nobody out.
     admissions: Arc<Semaphore>,
-    /// Places for those who sign in.
+    /// Places for those who sign in or join.
     logins: Arc<Semaphore>,
     passwords: Passwords,
+    /// Where machines are let in that are to become hosts, if they are.
+    door: Option<JoinDoor>,
     once: Once,
     listeners: Arc<Listeners>,
     audit: AuditLog,
@@ -157,7 +160,7 @@ fn handler(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
     let api = Arc::clone(api);
     on(filter, move |caller: Extension<ApiCaller>, request: Request| async move {
         let outcome = match route.is_open {
-            true => api.sign_in(route, request).await,
+            true => api.let_in(route, request).await,
             false => api.answer_noted(route, &caller, request).await,
         };
         match outcome {
@@ -194,6 +197,7 @@ impl Api {
         shards: Vec<ShardDoor>,
         configs: Arc<dyn ShardConfigs>,
         (audit, run): (AuditLog, u64),
+        door: Option<JoinDoor>,
     ) -> Self {
         Self {
             audit,
@@ -204,6 +208,7 @@ impl Api {
             admissions: Arc::new(Semaphore::new(ADMISSIONS_MAX)),
             logins: Arc::new(Semaphore::new(LOGINS_MAX)),
             passwords: Passwords::default(),
+            door,
             once: Once::default(),
             listeners: Arc::new(Listeners::new(run)),
         }
@@ -322,13 +327,14 @@ impl Api {
         let (api, caller) = (Arc::clone(self), caller.clone());
         self.begin(move || {
             let ask = |command: &Command| api.carry_out(route, command, shard.as_deref());
-            sign_in::carry_out(command, &caller, &api.passwords, &ask)
+            let means = (&api.passwords, api.door.as_ref());
+            sign_in::carry_out(command, &caller, means, &ask)
         })
         .await
     }
 
-    /// Signs in, or not: a second later then, and few at a time, so that nobody tries many.
-    async fn sign_in(self: &Arc<Self>, route: &'static Route, request: Request) -> Outcome {
+    /// Lets somebody in, or not: a second later then, and few at a time, so that nobody tries many.
+    async fn let_in(self: &Arc<Self>, route: &'static Route, request: Request) -> Outcome {
         let from = request.extensions().get::<Origin>().map(|origin| origin.from.clone());
         let what = format!("{} {}", route.method.name(), request.uri().path());
         let wanted = read(request).await.and_then(|said| route.command(&said))?;
@@ -338,14 +344,13 @@ impl Api {
         };
         let said = (sign_in::without_secrets(wanted.0.clone()), wanted.1.clone());
         let outcome = self.carry_out_in_turn(route, &ApiCaller::nobody(), wanted).await;
-        match outcome.as_ref().map(sign_in::signed_in) {
+        match outcome.as_ref().map(sign_in::let_in) {
             // Those whom nobody knows leave no entry: they could fill the file.
             Err(problem) => {
-                tracing::warn!(?from, problem = problem.title, "somebody did not sign in");
+                tracing::warn!(?from, problem = problem.title, "somebody was not let in");
                 tokio::time::sleep(REFUSED_AFTER).await;
             }
-            Ok(None) => return Err(Problem::internal("a session of nobody")),
-            Ok(Some(caller)) => {
+            Ok(caller) => {
                 let api = Arc::clone(self);
                 let note = move || {
                     let from = from.as_deref().unwrap_or_default();

@@ -2,10 +2,11 @@
 //! Commands that bring or make a secret: what a shard is asked instead, and what is answered.
 
 use crate::access::ApiCaller;
+use crate::joining::JoinDoor;
 use crate::problem::Problem;
-use crate::secrets::{Passwords, code, code_digest, digest, token};
+use crate::secrets::{Passwords, code, code_digest, digest, secret, token};
 use operator::{AccessRole, AdmissionStep, Command, SessionReport};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How long somebody stays signed in, seconds.
 const SESSION_SECONDS: u64 = 12 * 3600;
@@ -23,10 +24,12 @@ fn tell(ask: Ask<'_>, step: AdmissionStep) -> Result<Value, Problem> {
 pub fn carry_out(
     command: Command,
     caller: &ApiCaller,
-    passwords: &Passwords,
+    (passwords, door): (&Passwords, Option<&JoinDoor>),
     ask: Ask<'_>,
 ) -> Result<Value, Problem> {
     match command {
+        Command::HostInvite { seconds } => invite(seconds, door, ask),
+        Command::HostJoin { invitation } => join(&invitation, door, ask),
         Command::TokenCreate { name, role, seconds } => {
             let token = token()?;
             let digest = digest(&token);
@@ -53,6 +56,34 @@ pub fn carry_out(
             )),
         },
         command => ask(&command),
+    }
+}
+
+/// The door for machines that are to become hosts.
+fn join_door(door: Option<&JoinDoor>) -> Result<&JoinDoor, Problem> {
+    door.ok_or_else(|| {
+        Problem::failed(
+            "no machine can join here: a cluster on one machine takes none in, and a host without \
+             the CA's files or an address for the API cannot be asked by one",
+        )
+    })
+}
+
+fn invite(seconds: u64, door: Option<&JoinDoor>, ask: Ask<'_>) -> Result<Value, Problem> {
+    let (door, secret) = (join_door(door)?, secret()?);
+    let text = door.invitation(&secret).map_err(|error| Problem::failed(error.to_string()))?;
+    let step = AdmissionStep::InvitePut { seconds, digest: digest(&secret) };
+    Ok(json!({ "invitation": text, "expires": tell(ask, step)? }))
+}
+
+fn join(secret: &str, door: Option<&JoinDoor>, ask: Ask<'_>) -> Result<Value, Problem> {
+    let door = join_door(door)?;
+    // What is given is read first: an invitation is not used up for nothing.
+    let given = door.given().map_err(|error| Problem::internal(error.to_string()))?;
+    let is_good = tell(ask, AdmissionStep::InviteUse { digest: digest(secret) })?;
+    match is_good == Value::Bool(true) {
+        true => serde_json::to_value(given).map_err(|e| Problem::internal(e.to_string())),
+        false => Err(Problem::not_invited()),
     }
 }
 
@@ -124,21 +155,21 @@ pub fn without_secrets(mut command: Command) -> Command {
             hide(password);
             hide(code);
         }
+        Command::HostJoin { invitation } => NOT_KEPT.clone_into(invitation),
         _ => {}
     }
     command
 }
 
-/// Who signed in, by the answer that it got.
-pub fn signed_in(answer: &Value) -> Option<ApiCaller> {
-    let report: SessionReport = serde_json::from_value(answer.clone()).ok()?;
-    Some(ApiCaller::known(report, String::new()))
+/// Who came in without a token, by the answer that it got.
+pub fn let_in(answer: &Value) -> ApiCaller {
+    let report = serde_json::from_value::<SessionReport>(answer.clone());
+    report.map_or_else(|_| ApiCaller::invited(), |it| ApiCaller::known(it, String::new()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use std::cell::RefCell;
 
     /// What a shard hears of a command, and what comes back where it answers `{}`.
@@ -149,7 +180,7 @@ mod tests {
             Ok(answer.clone())
         };
         let caller = ApiCaller::local(Some(0));
-        let outcome = carry_out(command, &caller, &Passwords::default(), &ask);
+        let outcome = carry_out(command, &caller, (&Passwords::default(), None), &ask);
         (heard.into_inner(), outcome)
     }
 

@@ -56,6 +56,7 @@ fn serve(name: &str, configs: Arc<dyn ShardConfigs>) -> Served {
         shards: names.to_vec(),
         configs,
         network: None,
+        joining: None,
         audit: None,
     };
     let server = start(options).expect("an API");

@@ -2,7 +2,10 @@
 //! The listener on the network: nobody gets anything without a token, and nobody more than theirs
 //! allows.
 
-use api::{ApiOptions, ApiServer, Authority, ListenerKey, NetworkDoor, NoConfigs, start};
+use api::{
+    ApiClient, ApiOptions, ApiRequest, ApiServer, Authority, Invitation, JoinDoor, JoinError,
+    ListenerKey, NetworkDoor, NoConfigs, start,
+};
 use operator::{AdmissionStep, Command, CommandFailure, CommandReply, ErrorKind};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -28,6 +31,7 @@ fn digest(token: &str) -> String {
 
 /// A shard that knows two tokens, and says what else it was asked.
 fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
+    let mut invited = None;
     for stream in listener.incoming() {
         let mut stream = stream.expect("a connection");
         let mut line = String::new();
@@ -60,6 +64,13 @@ fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
             }
             Command::Admission(AdmissionStep::SessionPut { code, .. }) => {
                 session(code.as_deref() == Some(&digest(&CODE.replace('-', ""))))
+            }
+            Command::Admission(AdmissionStep::InvitePut { digest, .. }) => {
+                invited = Some(digest.clone());
+                CommandReply::Ok(json!(2))
+            }
+            Command::Admission(AdmissionStep::InviteUse { digest }) => {
+                CommandReply::Ok(json!(invited.take_if(|it| it == digest).is_some()))
             }
             Command::Admission(AdmissionStep::PasswordGet { .. }) => CommandReply::Ok(Value::Null),
             Command::Admission(AdmissionStep::TokenCheck { .. }) => {
@@ -109,6 +120,11 @@ fn serve(name: &str) -> Served {
         shards: vec![("host1".to_owned(), folder.join("host1"))],
         configs: Arc::new(NoConfigs),
         network: Some(NetworkDoor { address, key }),
+        joining: Some(JoinDoor {
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            keys: folder.clone(),
+            directory: Arc::new(|| vec!["http://10.0.0.1:7078".to_owned()]),
+        }),
         audit: Some(folder.join("audit.jsonl")),
     });
     Served { folder, server: server.expect("an API"), asked }
@@ -359,4 +375,49 @@ fn who_has_signed_in_changes_its_own_password_and_signs_out() {
     assert_eq!((name.as_str(), spared.as_ref(), digest), ("anna", Some(&session), &session));
     let audit = std::fs::read_to_string(served.folder.join("audit.jsonl")).expect("an audit");
     assert!(audit.contains("\"user anna\"") && !audit.contains("correct horse"), "{audit}");
+}
+
+#[test]
+fn an_invitation_brings_what_a_host_needs_once() {
+    let served = serve("invitation");
+    let client = ApiClient::at(&served.folder.join("api.sock"));
+    let command = Command::HostInvite { seconds: 60 };
+    let request = ApiRequest::of(&command, None).expect("a request");
+    let made: Value = client.call(&request).expect("an invitation");
+    let text = made["invitation"].as_str().expect("its text");
+    let invitation: Invitation = text.parse().expect("an invitation");
+    let asked = format!("{:?}", served.asked.lock().expect("no panic"));
+    assert!(!asked.contains(&text[4..68]), "the shard hears a digest alone: {asked}");
+
+    let at = |name: &str| {
+        let folder = served.folder.join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    };
+    // Of another CA: the secret is not told.
+    let (secret, rest) = text.split_at(69);
+    let other = format!("{secret}{}{}", "0".repeat(64), &rest[64..]);
+    let stranger: Invitation = other.parse().expect("an invitation");
+    let refused = stranger.accept(&at("stranger")).expect_err("another CA");
+    assert!(matches!(refused, JoinError::Away(..)), "{refused}");
+
+    // Into a folder of another cluster's CA: that one stays.
+    let taken = at("taken");
+    Authority::create(&taken).expect("an authority");
+    let refused = invitation.accept(&taken).expect_err("another cluster's");
+    assert!(refused.to_string().contains("CA of another cluster"), "{refused}");
+
+    let joined = at("joined");
+    let directory = invitation.accept(&joined).expect("it is let in");
+    assert_eq!(directory, ["http://10.0.0.1:7078"]);
+    for file in [api::CA_FILE, "ca-key.pem"] {
+        let read = |folder: &Path| std::fs::read(folder.join(file)).expect("a file");
+        assert_eq!(read(&joined), read(&served.folder), "{file}");
+        assert_ne!(read(&taken), read(&served.folder), "{file}");
+    }
+    let again = invitation.accept(&at("again")).expect_err("it is good once");
+    assert!(again.to_string().contains("gabion host invite"), "{again}");
+    assert!(!served.folder.join("again/ca-key.pem").exists());
+    let audit = std::fs::read_to_string(served.folder.join("audit.jsonl")).expect("an audit");
+    assert!(audit.contains("an invitation") && !audit.contains(&text[4..68]), "{audit}");
 }

@@ -124,7 +124,8 @@ fn serve(folder: &Folder, names: &[&str]) -> (ApiServer, PathBuf) {
     let shards = names.iter().map(|name| ((*name).to_owned(), folder.path(name))).collect();
     let server = {
         let (socket, configs) = (socket.clone(), Arc::new(NoConfigs));
-        start(ApiOptions { socket, shards, configs, network: None, audit: None }).expect("an API")
+        start(ApiOptions { socket, shards, configs, network: None, joining: None, audit: None })
+            .expect("an API")
     };
     (server, socket)
 }

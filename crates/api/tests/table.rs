@@ -62,6 +62,8 @@ fn more_samples() -> Vec<Value> {
     let password = "correct horse battery";
     vec![
         json!({ "command": "user-list" }),
+        json!({ "command": "host-invite", "seconds": 60 }),
+        json!({ "command": "host-join", "invitation": "ab" }),
         json!({ "command": "user-create", "name": "anna", "role": "viewer", "seconds": 60 }),
         json!({ "command": "user-code", "name": "anna", "seconds": 60 }),
         json!({ "command": "user-role", "name": "anna", "role": "operator" }),

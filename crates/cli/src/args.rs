@@ -263,9 +263,18 @@ pub enum HostCommand {
     },
     /// Make this machine a host of an existing cluster: writes its configuration
     #[command(after_help = "Example:
-  gabion host join --directory 10.0.0.1 --name host2 --address 10.0.0.2 \\
-      --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
+  gabion host join --invitation gbj_... --name host2 --address 10.0.0.2 \\
+      --cache /dev/nvme0n1 --capacity /dev/nvme1n1
+'gabion host invite' on a host of the cluster makes the invitation.")]
     Join(Box<JoinArgs>),
+    /// Make an invitation, with which one machine becomes a host
+    #[command(after_help = "Example:\n  gabion host invite --expires-in 10m")]
+    Invite {
+        /// For how long it is good, at most thirty days
+        #[arg(long, value_parser = humantime::parse_duration, default_value = "1h")]
+        #[arg(value_name = "TIME")]
+        expires_in: std::time::Duration,
+    },
     /// Make a host ready to be stopped, and have it take part again
     #[command(subcommand, arg_required_else_help = true)]
     Maintenance(MaintenanceCommand),

@@ -51,7 +51,7 @@ pub fn look<A: DeserializeOwned>(door: &ApiDoor, path: &str) -> Result<A> {
 fn refused(door: &ApiDoor, error: CallError) -> anyhow::Error {
     match error {
         CallError::Away(error) if error.kind() == PermissionDenied => {
-            Fail::failed(refusal(door.api.socket())).into()
+            Fail::failed(refusal(door.api.socket().unwrap_or(Path::new("")))).into()
         }
         CallError::Away(_) => anyhow!("no host answers: start the cluster with 'gabion up'"),
         CallError::Problem(problem) => told(&problem),

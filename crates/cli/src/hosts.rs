@@ -9,14 +9,16 @@ use crate::memory;
 use crate::output::{self, say};
 use crate::scrub::{self, time};
 use crate::target::{TargetHost, gather};
+use crate::token::day;
 use crate::upgrade;
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
 use operator::{
-    Command, GroupReport, HostReport, HostState, RemovalReport, StatusReport, TurnsReport,
-    WritesReport,
+    Command, GroupReport, HostReport, HostState, InviteReport, RemovalReport, StatusReport,
+    TurnsReport, WritesReport,
 };
+use std::time::Duration;
 
 fn state(state: HostState) -> &'static str {
     match state {
@@ -213,4 +215,15 @@ fn turns_line(turns: &TurnsReport) -> String {
         "{count} {things} of its thread took longer than 20 ms since its start, the longest \
          {longest:.0} ms ('{task}', {ago:.0} s ago)"
     )
+}
+
+/// `gabion host invite`.
+pub fn invite(cli: &Cli, expires_in: Duration) -> Result<()> {
+    let command = Command::HostInvite { seconds: expires_in.as_secs() };
+    let made: InviteReport = client::ask(&TargetHost::find(cli)?.door(), &command)?;
+    output::print(cli.output, &made, |made| {
+        say!("one machine becomes a host with this, until {}:", day(made.expires));
+        say!("gabion host join --invitation {} --name NAME --address IP", made.invitation);
+        say!("whoever has it can become a host: it is shown this once");
+    })
 }

@@ -11,7 +11,7 @@ use crate::devices::{check_devices, format_groups};
 use crate::member::Keeping;
 use crate::output::say;
 use anyhow::{Context, Result};
-use api::{Authority, KeyError};
+use api::{Authority, Invitation, KeyError};
 use control::MemberFile;
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
@@ -51,7 +51,11 @@ pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
         return enrol(cli, host, &path, None, Keeping::Given(host.etcd.clone()));
     }
     let file = own_part(host)?;
-    let members = control::members(&join.directory).map_err(|error| {
+    let directory = match &join.invitation {
+        Some(invitation) => accept(invitation, host, &path)?,
+        None => join.directory.clone(),
+    };
+    let members = control::members(&directory).map_err(|error| {
         Fail::failed(format!(
             "{error}: name a host that has the directory ('gabion directory members' on any host \
              of the cluster), and see that its daemon runs"
@@ -59,6 +63,19 @@ pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
     })?;
     let urls = members.into_iter().map(|it| it.url).filter(|url| !url.is_empty());
     enrol(cli, host, &path, None, Keeping::Own(file.with_endpoints(urls.collect())))
+}
+
+/// Uses an invitation up, once what can be checked without it is right. Returns where the directory
+/// answers.
+fn accept(invitation: &Invitation, host: &HostArgs, path: &Path) -> Result<Vec<String>> {
+    groups(host)?;
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let keys = folder.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(keys)
+        .with_context(|| format!("cannot make the folder '{}'", keys.display()))?;
+    let directory = invitation.accept(keys).map_err(|error| Fail::failed(error.to_string()))?;
+    tracing::info!("the invitation is used up, and the files of the CA are here");
+    Ok(directory)
 }
 
 /// Where the configuration of this machine goes, which must not be a host yet.
@@ -141,11 +158,14 @@ fn enrol(
         return Ok(());
     }
     if new.is_some() && matches!(keeping, Keeping::Own(_)) {
-        say!("others then: gabion host join --directory {} ...", host.address);
+        say!("others then: 'gabion host invite' here, and there what it says");
     }
     if let Err(KeyError::NoAuthority(folder)) = Authority::open(&files.keys()) {
         say!("the API is on this machine alone until the CA's files are in {}:", folder.display());
-        say!("copy ca.pem and ca-key.pem from the host that created the cluster");
+        say!(
+            "copy ca.pem and ca-key.pem from the host that created the cluster; who joins with an"
+        );
+        say!("invitation ('gabion host invite') gets them");
     }
     Ok(())
 }

@@ -217,6 +217,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             local::start(cli, &TargetHost::local(cli)?, host)
         }
         GabionCommand::Host(HostCommand::Join(join)) => machine::join(cli, join),
+        GabionCommand::Host(HostCommand::Invite { expires_in }) => hosts::invite(cli, *expires_in),
         GabionCommand::Host(HostCommand::Remove { host, lost, yes }) => {
             hosts::remove(cli, host, *lost, *yes)
         }

@@ -6,7 +6,8 @@ use crate::config::HostFiles;
 use crate::group_files::GroupFiles;
 use anyhow::Result;
 use api::{
-    ApiError, ApiOptions, ApiServer, Authority, KeyError, ListenerKey, NetworkDoor, ShardDoor,
+    ApiError, ApiOptions, ApiServer, Authority, JoinDoor, KeyError, ListenerKey, NetworkDoor,
+    ShardDoor,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,19 @@ pub fn serve_api(files: &HostFiles) -> Option<ApiServer> {
     }
     let first = files.first();
     let names = [first.machine.as_ref().unwrap_or(&first.name).clone()];
-    let place = first.api.map(|address| ApiAddress { address, keys: files.keys(), names: &names });
+    let endpoints = {
+        let shard = files.shards[0].clone();
+        Arc::new(move || match shard.endpoints() {
+            Ok(Some(endpoints)) => endpoints.urls,
+            _ => Vec::new(),
+        })
+    };
+    let place = first.api.map(|address| ApiAddress {
+        address,
+        keys: files.keys(),
+        names: &names,
+        directory: Some(endpoints),
+    });
     let configs = Arc::new(GroupFiles::of_host(&files.shards));
     let started = start_api(
         (socket, files.keys().join(AUDIT_FILE)),
@@ -51,6 +64,18 @@ pub struct ApiAddress<'a> {
     pub keys: PathBuf,
     /// Under which names it is asked, beside its address.
     pub names: &'a [String],
+    /// Where the directory answers other machines, if any can join.
+    pub directory: Option<DirectoryUrls>,
+}
+
+/// Finds out where the directory answers: URLs.
+pub type DirectoryUrls = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+impl ApiAddress<'_> {
+    fn join_door(&self) -> Option<JoinDoor> {
+        let directory = self.directory.clone()?;
+        Some(JoinDoor { address: self.address, keys: self.keys.clone(), directory })
+    }
 }
 
 /// Begins to answer on a Unix socket, and on the network where there is a place for it. Where it
@@ -65,9 +90,10 @@ pub fn start_api(
         shards: shards.clone(),
         configs: Arc::clone(&configs) as _,
         network,
+        joining: place.as_ref().and_then(ApiAddress::join_door),
         audit: Some(audit.clone()),
     };
-    let network = place.and_then(|place| match network_door(&place) {
+    let network = place.as_ref().and_then(|place| match network_door(place) {
         Ok(door) => Some(door),
         Err(why) => {
             warn!("the API is not on the network: {why}");

@@ -69,7 +69,8 @@ pub use orphan::{About, Missing, OrphanRecord};
 pub use owner::OwnerRecord;
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 pub use users::{
-    SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount, UserSession, UsersRecord, users_key,
+    INVITES_MAX, SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount, UserSession, UsersRecord,
+    users_key,
 };
 pub use writers::{FORMAT_WRITERS, Writers, Writing};
 

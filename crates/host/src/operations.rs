@@ -129,12 +129,11 @@ impl Operations {
             | Command::GroupClose { .. }
             | Command::GroupOpen { .. }
             | Command::GroupRemove { .. }) => reply(self.change_group(command).await),
-            command @ (Command::PolicyList
-            | Command::PolicyCreate { .. }
-            | Command::PolicyEdit { .. }
-            | Command::PolicyCheck { .. }
-            | Command::PolicyWhatIf { .. }
-            | Command::PolicyDelete { .. }) => self.policy_command(command).await,
+            #[rustfmt::skip]
+            command @ (Command::PolicyList | Command::PolicyCreate { .. }
+            | Command::PolicyEdit { .. } | Command::PolicyCheck { .. }
+            | Command::PolicyWhatIf { .. } | Command::PolicyDelete { .. }) =>
+                self.policy_command(command).await,
             command @ (Command::ClusterShow
             | Command::ClusterSet { .. }
             | Command::ClusterKind { .. }
@@ -149,9 +148,10 @@ impl Operations {
             #[rustfmt::skip]
             command @ (Command::TokenList | Command::TokenCreate { .. } | Command::UserList
             | Command::TokenDelete { .. } | Command::UserCreate { .. } | Command::UserCode { .. }
-            | Command::UserRole { .. } | Command::UserPassword { .. } | Command::UserDelete { .. }
-            | Command::SessionCreate { .. } | Command::SessionShow | Command::SessionDelete
-            | Command::Admission(_)) => self.access_command(command).await,
+            | Command::UserRole { .. } | Command::UserPassword { .. } | Command::HostJoin { .. }
+            | Command::UserDelete { .. } | Command::SessionCreate { .. } | Command::SessionShow
+            | Command::SessionDelete | Command::HostInvite { .. } | Command::Admission(_)) =>
+                self.access_command(command).await,
             command @ (Command::DomainList
             | Command::DomainCreate { .. }
             | Command::DomainDelete { .. }

@@ -384,6 +384,16 @@ pub enum Command {
     SessionShow,
     /// Signs the user out who asks.
     SessionDelete,
+    /// Makes an invitation, with which one machine becomes a host. Its text is told once.
+    HostInvite {
+        /// For how long it is good, seconds: at most thirty days.
+        seconds: u64,
+    },
+    /// Gives a machine that has an invitation what it needs to become a host.
+    HostJoin {
+        /// The secret of the invitation, 64 hexadecimal digits.
+        invitation: String,
+    },
     /// What the API asks when somebody brings a secret, or gets one.
     Admission(AdmissionStep),
     /// The fault domains, and the hosts in them.

@@ -13,7 +13,8 @@ mod resync;
 mod writes;
 
 pub use access::{
-    NewCodeReport, NewSessionReport, NewTokenReport, SessionReport, TokenReport, UserReport,
+    InviteReport, JoinReport, NewCodeReport, NewSessionReport, NewTokenReport, SessionReport,
+    TokenReport, UserReport,
 };
 use directory::{ClusterKind, Connections, Labels, Writers};
 pub use domains::{DomainReport, DomainsReport};

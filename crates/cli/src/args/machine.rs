@@ -3,6 +3,7 @@
 
 use super::kind::cluster_kind;
 use super::{NewDeviceArgs, SocketArgs};
+use api::Invitation;
 use clap::Args;
 use host::ClusterKind;
 use std::net::{IpAddr, SocketAddr};
@@ -19,10 +20,14 @@ pub struct CreateArgs {
 
 #[derive(Args, Debug)]
 pub struct JoinArgs {
-    /// Address of a host of the cluster that has the directory, as 'gabion directory members'
-    /// shows them there: ip, or ip:port; may be repeated
+    /// An invitation, which 'gabion host invite' on a host of the cluster makes. It brings the
+    /// files of the cluster's CA along
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["etcd", "directory"])]
+    #[arg(required_unless_present_any = ["etcd", "directory"])]
+    pub invitation: Option<Invitation>,
+    /// Without an invitation: address of a host of the cluster that has the directory, as 'gabion
+    /// directory members' shows them there: ip, or ip:port; may be repeated
     #[arg(long, value_parser = directory_url, value_name = "IP", conflicts_with = "etcd")]
-    #[arg(required_unless_present = "etcd")]
     pub directory: Vec<String>,
     #[command(flatten)]
     pub host: HostArgs,

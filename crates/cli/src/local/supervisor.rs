@@ -101,7 +101,7 @@ fn serve(layout: &Layout, shards: Vec<ShardDoor>, configs: GroupFiles) -> Result
     let wanted = layout.api_address().unwrap_or(ANY_PORT);
     let is_free = TcpListener::bind(wanted).is_ok();
     let address = if is_free { wanted } else { ANY_PORT };
-    let place = ApiAddress { address, keys, names: &[] };
+    let place = ApiAddress { address, keys, names: &[], directory: None };
     let api =
         start_api((layout.api_socket(), layout.audit()), (shards, Arc::new(configs)), Some(place))?;
     if let Some(address) = api.network() {

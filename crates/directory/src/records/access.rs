@@ -5,7 +5,8 @@
 use super::error::{RecordError, are_unique, ensure};
 use super::json::{FORMAT, Stored, from_json, to_json};
 use super::keys::{NAME_RULE, PREFIX, is_name};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Tokens that a cluster may have at a time.
 pub const TOKENS_MAX: usize = 256;
@@ -44,13 +45,15 @@ impl AccessRole {
 }
 
 /// What opens the API to whoever has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AccessToken {
     /// Its name.
     pub name: String,
     /// What its holder may do.
     pub role: AccessRole,
     /// SHA-256 of the token's text.
+    #[serde(serialize_with = "write_digest", deserialize_with = "read_digest")]
     pub digest: [u8; DIGEST_BYTES],
     /// When it was made, seconds since 1970.
     pub created: u64,
@@ -91,14 +94,7 @@ impl AccessRecord {
     pub fn encode(&self) -> Vec<u8> {
         let checked = self.check();
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
-        let stored = |token: &AccessToken| StoredToken {
-            name: token.name.clone(),
-            role: token.role,
-            digest: digest_text(&token.digest),
-            created: token.created,
-            expires: token.expires,
-        };
-        to_json(&Access { format: FORMAT, tokens: self.tokens.iter().map(stored).collect() })
+        to_json(&Access { format: FORMAT, tokens: self.tokens.clone() })
     }
 
     /// The record in a value of the directory.
@@ -106,15 +102,7 @@ impl AccessRecord {
     /// # Errors
     /// [`RecordError`]: not this kind of record, another format, an invariant broken.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let stored = from_json::<Access>(bytes)?;
-        let token = |token: StoredToken| {
-            let digest = digest_of(&token.digest);
-            let StoredToken { name, role, created, expires, .. } = token;
-            let wrong = RecordError::Invalid { field: "digest", rule: "is no SHA-256 as text" };
-            Ok(AccessToken { name, role, digest: digest.ok_or(wrong)?, created, expires })
-        };
-        let tokens: Result<_, RecordError> = stored.tokens.into_iter().map(token).collect();
-        let record = Self { tokens: tokens? };
+        let record = Self { tokens: from_json::<Access>(bytes)?.tokens };
         record.check()?;
         Ok(record)
     }
@@ -140,22 +128,28 @@ pub fn digest_of(text: &str) -> Option<[u8; DIGEST_BYTES]> {
     Some(digest)
 }
 
+/// For serde: a digest as text.
+pub(super) fn write_digest<S: Serializer>(
+    digest: &[u8; DIGEST_BYTES],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&digest_text(digest))
+}
+
+/// For serde: a digest from text.
+pub(super) fn read_digest<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<[u8; DIGEST_BYTES], D::Error> {
+    let text = String::deserialize(from)?;
+    digest_of(&text).ok_or_else(|| D::Error::custom("is no SHA-256 as text"))
+}
+
 /// As it is stored.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Access {
     format: u32,
-    tokens: Vec<StoredToken>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredToken {
-    name: String,
-    role: AccessRole,
-    digest: String,
-    created: u64,
-    expires: u64,
+    tokens: Vec<AccessToken>,
 }
 
 impl Stored for Access {

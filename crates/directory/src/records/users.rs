@@ -2,17 +2,18 @@
 //! People who sign in, and their sessions. The directory has digests alone: of a password a slow
 //! one (argon2id), of what is random and long SHA-256.
 
-use super::access::{AccessRole, digest_of, digest_text};
+use super::access::{AccessRole, read_digest, write_digest};
 use super::error::{RecordError, are_unique, ensure};
 use super::json::{FORMAT, Stored, from_json, to_json};
 use super::keys::{NAME_RULE, PREFIX, is_name};
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Users that a cluster may have.
 pub const USERS_MAX: usize = 256;
 /// Sessions of all of them at a time.
 pub const SESSIONS_MAX: usize = 512;
+/// Invitations at a time.
+pub const INVITES_MAX: usize = 64;
 /// What the digest of a password begins with, and how long it may be, bytes.
 const PASSWORD_MARK: &str = "$argon2id$";
 const PASSWORD_BYTES_MAX: usize = 256;
@@ -65,9 +66,11 @@ pub struct UserSession {
     pub expires: u64,
 }
 
-/// All users, at [`users_key`]; without a record there are none.
+/// All users and invitations, at [`users_key`]; without a record there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsersRecord {
+    /// What lets machines join, at most [`INVITES_MAX`], each digest once.
+    pub invites: Vec<SignInCode>,
     /// At most [`USERS_MAX`], each name once.
     pub users: Vec<UserAccount>,
     /// At most [`SESSIONS_MAX`], the oldest first, each of a user that is there.
@@ -111,6 +114,9 @@ impl UsersRecord {
     pub fn check(&self) -> Result<(), RecordError> {
         ensure(self.users.len() <= USERS_MAX, "users", "has too many entries")?;
         ensure(self.users.iter().all(|user| is_name(&user.name)), "users", NAME_RULE)?;
+        ensure(self.invites.len() <= INVITES_MAX, "invites", "has too many entries")?;
+        let invites = self.invites.iter().map(|invite| invite.digest);
+        ensure(are_unique(invites), "invites", "has a digest twice")?;
         let names = self.users.iter().map(|user| &user.name);
         ensure(are_unique(names), "users", "has a name twice")?;
         let is_digest = |text: &String| {
@@ -131,8 +137,8 @@ impl UsersRecord {
     pub fn encode(&self) -> Vec<u8> {
         let checked = self.check();
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
-        let Self { users, sessions } = self.clone();
-        to_json(&StoredUsers { format: FORMAT, users, sessions })
+        let Self { invites, users, sessions } = self.clone();
+        to_json(&StoredUsers { format: FORMAT, invites, users, sessions })
     }
 
     /// The record in a value of the directory.
@@ -140,8 +146,8 @@ impl UsersRecord {
     /// # Errors
     /// [`RecordError`]: not this kind of record, another format, an invariant broken.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let StoredUsers { users, sessions, .. } = from_json(bytes)?;
-        let record = Self { users, sessions };
+        let StoredUsers { invites, users, sessions, .. } = from_json(bytes)?;
+        let record = Self { invites, users, sessions };
         record.check()?;
         Ok(record)
     }
@@ -152,6 +158,7 @@ impl UsersRecord {
 #[serde(deny_unknown_fields)]
 struct StoredUsers {
     format: u32,
+    invites: Vec<SignInCode>,
     users: Vec<UserAccount>,
     sessions: Vec<UserSession>,
 }
@@ -160,13 +167,4 @@ impl Stored for StoredUsers {
     fn format(&self) -> u32 {
         self.format
     }
-}
-
-fn write_digest<S: Serializer>(digest: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&digest_text(digest))
-}
-
-fn read_digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
-    let text = String::deserialize(from)?;
-    digest_of(&text).ok_or_else(|| D::Error::custom("is no SHA-256 as text"))
 }

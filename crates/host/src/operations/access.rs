@@ -48,6 +48,10 @@ impl Operations {
                 reply(self.put_session((user, password, code), (seconds, &digest)).await)
             }
             AdmissionStep::SessionEnd { digest } => reply(self.end_session(&digest).await),
+            AdmissionStep::InvitePut { seconds, digest } => {
+                reply(self.put_invite((seconds, &digest)).await)
+            }
+            AdmissionStep::InviteUse { digest } => reply(self.use_invite(&digest).await),
         }
     }
 

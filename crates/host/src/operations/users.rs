@@ -6,8 +6,8 @@
 
 use super::{Operations, Outcome, failed, usage};
 use directory::{
-    AccessRole, Expect, Level, SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount, UserSession,
-    UsersRecord, digest_of, users_key,
+    AccessRole, Expect, INVITES_MAX, Level, SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount,
+    UserSession, UsersRecord, digest_of, users_key,
 };
 use operator::{CommandFailure, SessionReport, UserReport};
 
@@ -154,6 +154,36 @@ impl Operations {
         let (mut record, expect) = self.users_now().await?;
         record.sessions.retain(|session| session.digest != ended);
         self.put_users(record, expect, "the session was ended").await.map(drop)
+    }
+
+    pub(super) async fn put_invite(&self, (seconds, text): (u64, &str)) -> Outcome<u64> {
+        let (now, expires, digest) = self.span(seconds, text)?;
+        self.need(Level::ACCESS, "invitations")?;
+        let (mut record, expect) = self.users_now().await?;
+        record.invites.retain(|invite| now < invite.expires);
+        if record.invites.len() >= INVITES_MAX {
+            return Err(failed(format!(
+                "there are {INVITES_MAX} invitations that nobody has used, the most that there can \
+                 be: one is free again when it has expired"
+            )));
+        }
+        record.invites.push(SignInCode { digest, expires });
+        if record.check().is_err() {
+            return Err(usage("there is an invitation of this digest already"));
+        }
+        self.put_users(record, expect, "the invitation was made").await?;
+        Ok(expires)
+    }
+
+    /// Whether it opens anything. If so, it does not any more.
+    pub(super) async fn use_invite(&self, text: &str) -> Outcome<bool> {
+        let (used, now) = (digest(text)?, self.seconds());
+        let (mut record, expect) = self.users_now().await?;
+        let is_it = |invite: &SignInCode| invite.digest == used && now < invite.expires;
+        let Some(at) = record.invites.iter().position(is_it) else { return Ok(false) };
+        record.invites.remove(at);
+        self.put_users(record, expect, "the invitation was used").await?;
+        Ok(true)
     }
 
     /// From when to when something is good, and its digest.

@@ -69,4 +69,16 @@ pub enum AdmissionStep {
         /// SHA-256 of its text, 64 hexadecimal digits.
         digest: String,
     },
+    /// Notes an invitation ([`super::Command::HostInvite`]). Answers when it expires.
+    InvitePut {
+        /// For how long it is good, seconds.
+        seconds: u64,
+        /// SHA-256 of its secret, 64 hexadecimal digits.
+        digest: String,
+    },
+    /// Uses up an invitation ([`super::Command::HostJoin`]). False: it opens nothing.
+    InviteUse {
+        /// SHA-256 of its secret, 64 hexadecimal digits.
+        digest: String,
+    },
 }

@@ -100,3 +100,30 @@ pub struct NewSessionReport {
     /// From when on it opens nothing, seconds since 1970.
     pub expires: Option<u64>,
 }
+
+/// An invitation that was just made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InviteReport {
+    /// Its text. It is told once, and kept nowhere.
+    pub invitation: String,
+    /// From when on it opens nothing, seconds since 1970.
+    pub expires: u64,
+}
+
+/// What a machine needs to become a host.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JoinReport {
+    /// The certificate of the cluster's CA, PEM.
+    pub ca: String,
+    /// Its key, PEM: with it a host proves that it is one.
+    pub ca_key: String,
+    /// Where the directory answers: URLs.
+    pub directory: Vec<String>,
+}
+
+/// Without the key.
+impl std::fmt::Debug for JoinReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JoinReport").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}

@@ -75,6 +75,7 @@ fn users() -> UsersRecord {
         expires: created + 43_200,
     };
     UsersRecord {
+        invites: vec![SignInCode { digest: [0xef; 32], expires: 1_764_403_600 }],
         users: vec![
             user("admin", AccessRole::Administrator, None, Some(code)),
             user("anna", AccessRole::Operator, Some(PASSWORD), None),

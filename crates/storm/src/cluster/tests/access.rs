@@ -200,3 +200,23 @@ fn the_oldest_session_of_a_user_goes_for_one_too_many() {
     let sessions: Vec<_> = users.iter().map(|user| (user.name.as_str(), user.sessions)).collect();
     assert_eq!(sessions, [("anna", 16), ("bert", 1)]);
 }
+
+#[test]
+fn an_invitation_is_used_once_on_whichever_host() {
+    let cluster = start(407);
+    let invite = |number| {
+        let digest = text_of(number);
+        cluster.admit(0, AdmissionStep::InvitePut { seconds: SECONDS, digest })
+    };
+    invite(1).expect("it is made");
+    invite(2).expect("it is made");
+    assert!(invite(2).expect_err("twice").contains("digest"));
+    let is_used = |host, number| {
+        let step = AdmissionStep::InviteUse { digest: text_of(number) };
+        cluster.admit(host, step).expect("the directory answers") == serde_json::json!(true)
+    };
+    assert!(!is_used(0, 3), "nobody made it");
+    assert!(is_used(0, 1) && !is_used(0, 1) && !is_used(1, 1));
+    cluster.run(Duration::from_secs(SECONDS + 1));
+    assert!(!is_used(0, 2), "it has expired");
+}
