@@ -102,6 +102,7 @@ def operate(client):
     done(scrub_start, shard, body=ScrubStartBody())
     assert done(scrub_status, shard)
     assert "there are: host1" in refused(404, scrub_status, "nobody")
+    assert "gabion volume list" in refused(404, volume_show, "nobody")
 
     report = done(status)
     assert len(report.hosts) == 3 and len(report.volumes) == 4, report

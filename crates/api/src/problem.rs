@@ -65,6 +65,12 @@ impl Problem {
         Self::new(403, "forbidden", "Not allowed", detail)
     }
 
+    /// What the request names is not there.
+    #[must_use]
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(404, "not-found", "Not there", detail)
+    }
+
     /// There is nothing of this path.
     #[must_use]
     pub fn no_such_path(path: &str) -> Self {
@@ -166,6 +172,7 @@ impl From<CommandFailure> for Problem {
     fn from(failure: CommandFailure) -> Self {
         match failure.kind {
             ErrorKind::Usage => Self::usage(failure.message),
+            ErrorKind::Missing => Self::not_found(failure.message),
             ErrorKind::Failed => Self::failed(failure.message),
         }
     }

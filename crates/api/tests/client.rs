@@ -24,6 +24,7 @@ fn shard(listener: UnixListener) {
         let reply = match &command {
             Command::VolumeShow { name } if name == "bad" => refused(ErrorKind::Usage, "bad name"),
             Command::VolumeShow { name } if name == "no" => refused(ErrorKind::Failed, "none"),
+            Command::VolumeShow { name } if name == "gone" => refused(ErrorKind::Missing, "gone"),
             Command::GroupRemove { .. } => CommandReply::Ok(json!({"cache": "/c", "capacity": []})),
             _ => CommandReply::Ok(serde_json::to_value(&command).expect("a command")),
         };
@@ -91,6 +92,7 @@ fn why_a_command_is_not_carried_out_comes_back_by_name() {
     };
     assert_eq!(problem(call(&served, &show("bad"), None)), (400, "bad name".to_owned()));
     assert_eq!(problem(call(&served, &show("no"), None)), (409, "none".to_owned()));
+    assert_eq!(problem(call(&served, &show("gone"), None)), (404, "gone".to_owned()));
     let (status, _) = problem(call(&served, &Command::ScrubStatus, Some("host2")));
     assert_eq!(status, 503, "a shard that is away");
     let (status, _) = problem(call(&served, &Command::ScrubStatus, Some("host9")));

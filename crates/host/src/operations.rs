@@ -80,6 +80,11 @@ fn usage(message: impl ToString) -> CommandFailure {
     CommandFailure { kind: ErrorKind::Usage, message: message.to_string() }
 }
 
+/// What is asked about is not there.
+fn missing(message: impl ToString) -> CommandFailure {
+    CommandFailure { kind: ErrorKind::Missing, message: message.to_string() }
+}
+
 fn failed(message: impl ToString) -> CommandFailure {
     CommandFailure { kind: ErrorKind::Failed, message: message.to_string() }
 }
@@ -172,5 +177,5 @@ impl Operations {
 }
 
 fn no_such_volume(name: &str) -> CommandFailure {
-    failed(format!("there is no volume '{name}': see 'gabion volume list'"))
+    missing(format!("there is no volume '{name}': see 'gabion volume list'"))
 }

@@ -477,6 +477,8 @@ pub enum Command {
 pub enum ErrorKind {
     /// The request itself is wrong; nothing could make it work.
     Usage,
+    /// What the request names is not there.
+    Missing,
     /// The request is fine but cannot be done now.
     Failed,
 }

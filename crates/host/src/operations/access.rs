@@ -6,7 +6,7 @@
 //! whether a token opens something, and neither a host, nor the directory, nor a backup of it can
 //! say the text.
 
-use super::{Operations, Outcome, failed, reply, usage};
+use super::{Operations, Outcome, failed, missing, reply, usage};
 use directory::{AccessRecord, AccessRole, AccessToken, Level, TOKENS_MAX, access_key, digest_of};
 use operator::{AdmissionStep, Command, CommandReply, SessionReport, TokenReport};
 
@@ -100,7 +100,7 @@ impl Operations {
     async fn delete_token(&self, name: &str) -> Outcome<TokenReport> {
         let (mut record, expect) = self.only_record(&access_key(), AccessRecord::decode).await?;
         let Some(at) = record.tokens.iter().position(|token| token.name == name) else {
-            return Err(failed(format!(
+            return Err(missing(format!(
                 "there is no token '{}': see 'gabion token list'",
                 name.escape_debug()
             )));

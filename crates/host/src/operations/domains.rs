@@ -5,7 +5,7 @@
 //! is what was checked. Placement reads it wherever a copy gets a host; whoever decides about
 //! repair has copies leave that are in one domain with another.
 
-use super::{Operations, Outcome, failed, usage};
+use super::{Operations, Outcome, failed, missing, usage};
 use crate::care::repair::{has_place, is_too_close};
 use crate::cluster::view::host_domains;
 use base::{Map, ObjectId, Set, ShardId};
@@ -240,5 +240,5 @@ fn check_domain_name(name: &str) -> Outcome<()> {
 }
 
 fn no_such_domain(name: &str) -> CommandFailure {
-    failed(format!("there is no fault domain '{name}': see 'gabion domain list'"))
+    missing(format!("there is no fault domain '{name}': see 'gabion domain list'"))
 }

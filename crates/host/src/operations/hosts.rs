@@ -7,7 +7,7 @@
 //! take its components out one by one (rules 38-40).
 
 use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away};
-use super::{Operations, Outcome, failed, usage};
+use super::{Operations, Outcome, failed, missing, usage};
 use crate::cluster::seen::Answers;
 use base::{ObjectId, Set, ShardId};
 use directory::{
@@ -121,7 +121,7 @@ impl Operations {
             _ if self.view.is_removed(name) => {
                 Err(failed(format!("{name} was taken out of the cluster already")))
             }
-            _ => Err(failed(format!("there is no host '{name}': see 'gabion host list'"))),
+            _ => Err(missing(format!("there is no host '{name}': see 'gabion host list'"))),
         }
     }
 

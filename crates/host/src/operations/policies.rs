@@ -8,7 +8,7 @@
 //! them, keeps the rules that it had and says so; the same edit again goes on.
 
 use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away, is_at};
-use super::{Operations, Outcome, failed, no_such_volume, reply, usage};
+use super::{Operations, Outcome, failed, missing, no_such_volume, reply, usage};
 use crate::cluster::room::Rooms;
 use base::{CHUNK_SIZE, ObjectId, SECTOR_SIZE, format_size};
 use directory::{
@@ -412,7 +412,7 @@ fn check_policy_name(name: &str) -> Outcome<()> {
 }
 
 fn no_such_policy(name: &str) -> CommandFailure {
-    failed(format!("there is no policy '{name}': see 'gabion policy list'"))
+    missing(format!("there is no policy '{name}': see 'gabion policy list'"))
 }
 
 fn not_decided(name: &str, undecided: Undecided) -> CommandFailure {

@@ -4,7 +4,7 @@
 //! The API looks at passwords and makes the texts of codes and sessions; the directory gets digests
 //! alone. What a session may do is what its user may do now.
 
-use super::{Operations, Outcome, failed, usage};
+use super::{Operations, Outcome, failed, missing, usage};
 use directory::{
     AccessRole, Expect, INVITES_MAX, Level, SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount,
     UserSession, UsersRecord, digest_of, users_key,
@@ -229,7 +229,7 @@ fn digest(text: &str) -> Outcome<Digest> {
 
 fn nobody(name: &str) -> CommandFailure {
     let name = name.escape_debug();
-    failed(format!("there is no user '{name}': see 'gabion user list'"))
+    missing(format!("there is no user '{name}': see 'gabion user list'"))
 }
 
 fn user_in<'a>(record: &'a mut UsersRecord, name: &str) -> Outcome<&'a mut UserAccount> {

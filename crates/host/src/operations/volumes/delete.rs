@@ -4,7 +4,7 @@
 
 use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use crate::care::trash::Deletion;
-use crate::operations::{Operations, Outcome, failed, usage};
+use crate::operations::{Operations, Outcome, failed, missing, usage};
 use directory::{Entry, Trashed, VolumeRecord, trash_name};
 use operator::{CommandFailure, TrashedReport, VolumeReport};
 
@@ -87,7 +87,7 @@ impl Operations {
         let ids: Vec<String> = all.iter().map(|volume| volume.id.to_string()).collect();
         match <[VolumeRecord; 1]>::try_from(all) {
             Ok([volume]) => Ok(volume),
-            Err(all) if all.is_empty() => Err(failed(format!(
+            Err(all) if all.is_empty() => Err(missing(format!(
                 "no deleted volume '{wanted}' can be brought back: see 'gabion volume list \
                  --deleted'"
             ))),

@@ -3,7 +3,7 @@
 //!
 //! Here the volume's record changes. What follows from it hosts do by themselves (`care/writers`).
 
-use crate::operations::{Operations, Outcome, failed, usage};
+use crate::operations::{Operations, Outcome, failed, missing, usage};
 use base::ShardId;
 use directory::{Level, ObjectRecord, OwnerRecord, VolumeRecord, Writers, Writing};
 use operator::{CommandFailure, VolumeReport, WriterReport};
@@ -98,7 +98,7 @@ impl Operations {
         let shard = shards.iter().find(|shard| shard.name == name).cloned();
         let best = || self.best_doors(&objects).into_iter().find(|best| best.machine() == name);
         let Some(shard) = shard.or_else(best) else {
-            return Err(failed(format!("there is no host '{name}': see 'gabion host list'")));
+            return Err(missing(format!("there is no host '{name}': see 'gabion host list'")));
         };
         match self.view.alive(shard.id) {
             Some(alive) => Ok(OwnerRecord { shard: shard.id, incarnation: alive.incarnation }),
