@@ -16,9 +16,11 @@
 //! | `mailbox` | the way to a shard |
 //! | `metrics` | what a monitoring system is told |
 //! | `gather` | one picture of the answers of all shards |
+//! | `health` | how everything is: looks, and keeps what changed |
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
 //! | `audit` | who changed what, from where, and what came of it |
+//! | `lines` | a file of entries that does not grow for ever |
 //! | `certificates` | the cluster's CA, and what listeners prove themselves with |
 //! | `server` | the listeners |
 //! | `service` | what is done with a request |
@@ -39,6 +41,8 @@ mod events;
 mod feed;
 mod fields;
 mod gather;
+mod health;
+mod lines;
 mod lists;
 mod mailbox;
 mod metrics;

@@ -6,6 +6,7 @@ use crate::access::{ApiCaller, Origin};
 use crate::audit::AuditLog;
 use crate::configs::ShardConfigs;
 use crate::gather::ShardDoor;
+use crate::health::{self, HealthWatch};
 use crate::network::{self, NetworkDoor, NetworkListener};
 use crate::service::{ADMISSIONS_MAX, Api, REQUESTS_MAX, router, serve};
 use axum::Router;
@@ -35,6 +36,14 @@ pub enum ApiError {
         /// What the system says.
         source: io::Error,
     },
+    /// Nobody could say what changed.
+    #[error("cannot keep what health checks find beside '{place}': {source}")]
+    Health {
+        /// The path of the audit.
+        place: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A socket cannot be made.
     #[error("cannot listen on '{place}': {source}")]
     Listen {
@@ -55,7 +64,8 @@ pub struct ApiOptions {
     pub configs: Arc<dyn ShardConfigs>,
     /// Where it is on the network, if it is.
     pub network: Option<NetworkDoor>,
-    /// The file that says who changed what; none: nobody keeps it.
+    /// The file that says who changed what; none: nobody keeps it. What health checks found is in
+    /// files beside it.
     pub audit: Option<PathBuf>,
 }
 
@@ -96,8 +106,8 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let failed = |source| ApiError::Listen { place: socket.display().to_string(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One more for the scrape of metrics that has its turn.
-        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX + 1)
+        // One more for the scrape of metrics that has its turn, and one for health checks.
+        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX + 2)
         .build()
         .map_err(failed)?;
     let listener = {
@@ -112,8 +122,11 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let address = network.as_ref().map(NetworkListener::address);
     let (stop, stopped) = oneshot::channel();
     let place = audit.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let health = HealthWatch::open(shards.clone(), audit.as_deref());
+    let health = health.map_err(|source| ApiError::Health { place: place.clone(), source })?;
+    let health = Arc::new(health);
     let audit = AuditLog::open(audit).map_err(|source| ApiError::Audit { place, source })?;
-    let api = Arc::new(Api::new(shards, configs, (audit, run())));
+    let api = Arc::new(Api::new(shards, configs, (audit, Arc::clone(&health), run())));
     let serve = move || {
         runtime.block_on(async {
             tokio::spawn(accept(listener, router(&api)));
@@ -122,6 +135,7 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
             }
             let feed = Arc::clone(&api);
             tokio::spawn(async move { feed.watch().await });
+            tokio::spawn(health::watch(health));
             let _ = stopped.await;
         });
         // Whoever waits for a shard does not hold up the end.

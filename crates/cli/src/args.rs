@@ -29,6 +29,10 @@ mod domain;
 
 pub use domain::{AssignArgs, DomainCommand};
 
+mod health;
+
+pub use health::{HealthArgs, HealthCommand};
+
 mod maintenance;
 
 pub use maintenance::{MaintenanceCommand, WhatIfCommand};
@@ -75,7 +79,8 @@ const DEVICE_SIZE_MAX: u64 = 64 << 40;
   gabion up --detach                       start a cluster of three hosts on this machine
   gabion volume create web --size 20GiB    create a virtual disk with two copies
   gabion volume show web                   its health and its NBD URIs
-  gabion status                            how everything is")]
+  gabion status                            how everything is
+  gabion health                            what is wrong, and what mends it")]
 pub struct Cli {
     /// Folder of the cluster on this machine
     #[arg(long, global = true, env = "GABION_DATA", value_name = "DIR")]
@@ -116,6 +121,8 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
         #[arg(long)]
         watch: bool,
     },
+    /// Show what is wrong, what that means for the data, and which command mends it
+    Health(HealthArgs),
     /// Look at and control hosts
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
+//! What an operator may ask a host: the JSON that passes the door.
 
 use directory::{
     AccessRole, Affinity, ClusterKind, Connections, Labels, MaintenanceMode, RepairDelay, Writers,
@@ -414,6 +414,32 @@ pub enum Command {
     },
     /// Stops scrub until it is started, or the host is started again.
     ScrubPause,
+    /// How everything is: checks, each with what mends it.
+    HealthShow,
+    /// When which check went from which state to which, the newest first.
+    HealthHistory {
+        /// Most changes of the page, 1 to 1000; 100 where nothing is said.
+        #[serde(default)]
+        limit: Option<u64>,
+        /// The `next` of the page before.
+        #[serde(default)]
+        after: Option<String>,
+    },
+    /// Has a check not count for a while: what it found is known.
+    HealthSilence {
+        /// The check.
+        check: String,
+        /// For how long, seconds: at most 30 days.
+        for_seconds: u64,
+        /// Why, for others.
+        #[serde(default)]
+        reason: String,
+    },
+    /// Has a check count again.
+    HealthUnsilence {
+        /// The check.
+        check: String,
+    },
     /// Ends the host's daemon cleanly.
     Stop,
 }
@@ -551,33 +577,4 @@ impl RateLimit {
             Self::At(rate) => Some(rate),
         }
     }
-}
-
-/// Whose fault a failure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ErrorKind {
-    /// The request itself is wrong; nothing could make it work.
-    Usage,
-    /// The request is fine but cannot be done now.
-    Failed,
-}
-
-/// Why a command failed: one line that says what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CommandFailure {
-    /// Whose fault it is.
-    pub kind: ErrorKind,
-    /// One line for people.
-    pub message: String,
-}
-
-/// A host's answer to a [`Command`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CommandReply {
-    /// Done; the value depends on the command.
-    Ok(serde_json::Value),
-    /// Not done.
-    Error(CommandFailure),
 }
