@@ -41,10 +41,10 @@ const FRESH: Duration = Duration::from_secs(1);
 const EVERY: Duration = Duration::from_secs(10);
 /// The same while something changes.
 const EVERY_SETTLING: Duration = Duration::from_secs(2);
-/// The time between two looks is so many times as long as a look, so that a cluster of many volumes
-/// does not keep its hosts busy with it; at most as long as here.
-const REST: u32 = 500;
-const EVERY_MAX: Duration = Duration::from_secs(60);
+/// With more volumes than this the time grows as their number does, up to so many times: a shard
+/// tells of all of them in one turn of its thread.
+const VOLUMES_USUAL: usize = 500;
+const LONGER_MAX: u32 = 30;
 /// The time between two notes of what shards have counted.
 const COUNTS_EVERY: u64 = 30;
 /// Longest wait for the tokens.
@@ -67,12 +67,20 @@ struct Book {
     states: HealthBook,
     /// What shards had counted, the oldest first, and when.
     counts: VecDeque<(u64, Vec<ShardCounts>)>,
+    /// Volumes that there were at the last look.
+    volumes: usize,
 }
 
 /// The file of silences.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Silences {
     silences: Vec<HealthSilence>,
+}
+
+/// How many times longer than usual is waited where there are so many volumes.
+fn longer(volumes: usize) -> u32 {
+    let times = u32::try_from(volumes / VOLUMES_USUAL).unwrap_or(LONGER_MAX);
+    times.clamp(1, LONGER_MAX)
 }
 
 /// Seconds since 1970.
@@ -105,34 +113,36 @@ impl HealthWatch {
         let history = history.map(|path| JsonLines::open(path, HISTORY_BYTES_MAX)).transpose()?;
         Ok(Self {
             shards,
-            book: Mutex::new(Book { states, counts: VecDeque::new() }),
+            book: Mutex::new(Book { states, counts: VecDeque::new(), volumes: 0 }),
             looking: Mutex::new(None),
             history: history.map(Mutex::new),
             silences,
         })
     }
 
-    /// How long is waited for the next look, after one that took so long.
-    fn pause(&self, took: Duration, all_answer: bool) -> Duration {
-        let rest = if all_answer { took.saturating_mul(REST) } else { EVERY };
-        match lock(&self.book).states.is_settling() {
-            true => EVERY_SETTLING,
-            false => rest.clamp(EVERY, EVERY_MAX),
-        }
+    /// How long is waited for the next look.
+    fn pause(&self) -> Duration {
+        let book = lock(&self.book);
+        let every = if book.states.is_settling() { EVERY_SETTLING } else { EVERY };
+        every * longer(book.volumes)
     }
 
-    /// Looks at everything, unless somebody has just done so. Whether all shards answered.
-    pub fn look(&self) -> bool {
+    /// Looks at everything, unless somebody has just done so.
+    pub fn look(&self) {
         let mut last = lock(&self.looking);
         if last.is_some_and(|last| last.elapsed() < FRESH) {
-            return true;
+            return;
         }
-        let (facts, all_answer) = self.facts();
+        let facts = self.facts();
+        // Where nobody answers, whoever asks next looks again: hosts may have come meanwhile.
+        let is_answered = facts.status.is_some();
         let found: Vec<Found> = checks().map(|check| check.look(&facts)).collect();
-        let changes = lock(&self.book).states.take(facts.now, found);
+        let mut book = lock(&self.book);
+        book.volumes = facts.status.map_or(0, |status| status.volumes.len());
+        let changes = book.states.take(facts.now, found);
+        drop(book);
         self.keep(&changes);
-        *last = Some(Instant::now());
-        all_answer
+        *last = is_answered.then(Instant::now);
     }
 
     /// What is shown of each check: group, id, state. Nobody is asked for it.
@@ -195,10 +205,9 @@ impl HealthWatch {
         value(&report)
     }
 
-    fn facts(&self) -> (HealthFacts, bool) {
+    fn facts(&self) -> HealthFacts {
         let status = gather(self.shards.clone());
         let metrics = metrics::answers(&self.shards);
-        let all_answer = metrics.len() == self.shards.len();
         let first = metrics.first().map(|said| said.status.host.clone());
         let door = self.shards.iter().find(|(name, _)| Some(name) == first.as_ref());
         let tokens = door.and_then(|(_, socket)| tokens(socket));
@@ -206,7 +215,7 @@ impl HealthWatch {
         let counts: Vec<ShardCounts> = metrics.iter().map(ShardCounts::of).collect();
         let mut book = lock(&self.book);
         let before = book.before(now, counts);
-        (HealthFacts { now, status, metrics, tokens, before }, all_answer)
+        HealthFacts { now, status, metrics, tokens, before }
     }
 
     /// Keeps what changed. Where it cannot be written, the log says so.
@@ -256,8 +265,9 @@ impl HealthWatch {
 impl Book {
     /// What shards had counted at the beginning of the window; takes in what they have by now.
     fn before(&mut self, now: u64, counts: Vec<ShardCounts>) -> Vec<ShardCounts> {
-        let is_due =
-            |(last, _): &(u64, Vec<ShardCounts>)| now.saturating_sub(*last) >= COUNTS_EVERY;
+        let is_due = |(last, known): &(u64, Vec<ShardCounts>)| {
+            now.saturating_sub(*last) >= COUNTS_EVERY || known.len() < counts.len()
+        };
         if self.counts.back().is_none_or(is_due) {
             self.counts.push_back((now, counts));
         }
@@ -284,10 +294,9 @@ impl Book {
 pub async fn watch(health: Arc<HealthWatch>) {
     loop {
         let looks = Arc::clone(&health);
-        let begun = Instant::now();
-        let looked = tokio::task::spawn_blocking(move || looks.look());
-        let all_answer = looked.await.unwrap_or(true);
-        tokio::time::sleep(health.pause(begun.elapsed(), all_answer)).await;
+        // One that ends in a panic has said why; the next one may not.
+        let _ = tokio::task::spawn_blocking(move || looks.look()).await;
+        tokio::time::sleep(health.pause()).await;
     }
 }
 
@@ -338,4 +347,83 @@ fn write_whole(path: &Path, value: &impl Serialize) -> Kept<()> {
     fs::rename(&new, path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(shard: &str, failed: u64) -> Vec<ShardCounts> {
+        vec![ShardCounts { shard: shard.to_owned(), failed, ..ShardCounts::default() }]
+    }
+
+    fn book() -> Book {
+        let states = HealthBook::new(0, Vec::new(), &BTreeMap::new());
+        Book { states, counts: VecDeque::new(), volumes: 0 }
+    }
+
+    #[test]
+    fn counters_are_compared_with_those_of_ten_minutes_ago() {
+        let mut book = book();
+        assert_eq!(book.before(0, Vec::new()), []);
+        assert_eq!(book.before(1, counts("a", 5)), counts("a", 5), "it has just come");
+        for at in (31..=WINDOW_SECONDS).step_by(30) {
+            assert_eq!(book.before(at, counts("a", at)), counts("a", 5));
+        }
+        let later = book.before(WINDOW_SECONDS + 60, counts("a", WINDOW_SECONDS));
+        assert!(later[0].failed > 5 && later[0].failed < 100, "{later:?}");
+        assert!(book.counts.len() <= 22, "{}", book.counts.len());
+        // It was started anew.
+        let after = book.before(WINDOW_SECONDS + 100, counts("a", 1));
+        assert_eq!(after, counts("a", 1));
+    }
+
+    #[test]
+    fn many_volumes_are_looked_at_less_often() {
+        let times = [0, 1, 999, 1000, 12_800, usize::MAX].map(longer);
+        assert_eq!(times, [1, 1, 1, 2, 25, LONGER_MAX]);
+    }
+
+    #[test]
+    fn silences_and_last_states_outlive_the_process() {
+        let folder = std::env::temp_dir().join(format!("ghealth-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let audit = folder.join("audit.jsonl");
+        let open = || HealthWatch::open(Vec::new(), Some(&audit)).expect("files");
+        let silence = |health: &HealthWatch| {
+            health.answer(&Command::HealthSilence {
+                check: "capacity.hosts".to_owned(),
+                for_seconds: 60,
+                reason: "known".to_owned(),
+            })
+        };
+        let state = |health: &HealthWatch| {
+            let found = health.states().into_iter().find(|(_, id, _)| *id == "capacity.hosts");
+            found.expect("a check").2
+        };
+        let health = open();
+        let said = silence(&health).expect("silenced");
+        assert_eq!((&said["state"], &said["actual"]), (&"silenced".into(), &"unknown".into()));
+        drop(health);
+        let health = open();
+        assert_eq!(state(&health), CheckState::Silenced);
+        let check = "capacity.hosts".to_owned();
+        let said = health.answer(&Command::HealthUnsilence { check }).expect("it counts again");
+        assert_eq!(said["silenced_until"], serde_json::Value::Null);
+        let page = health.history(Some(1), None).expect("a page");
+        assert_eq!((page.items[0].to, page.total), (CheckState::Unknown, 2));
+        assert_eq!(page.next.as_deref(), Some("2"));
+        let page = health.history(Some(1), Some("2")).expect("a page");
+        assert_eq!((page.items[0].to, page.next), (CheckState::Silenced, None));
+        let wrong = |command| health.answer(&command).expect_err("refused").status;
+        let nothing = "nothing".to_owned();
+        assert_eq!(wrong(Command::HealthUnsilence { check: nothing }), 404);
+        assert_eq!(wrong(Command::HealthHistory { limit: Some(0), after: None }), 400);
+        let after = Some("x".to_owned());
+        assert_eq!(wrong(Command::HealthHistory { limit: None, after }), 400);
+        // A file that somebody broke silences nothing, and stops nothing.
+        fs::write(folder.join(SILENCES_FILE), "{").expect("written");
+        assert_eq!(state(&open()), CheckState::Unknown);
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 }

@@ -65,7 +65,7 @@ pub struct ApiOptions {
     /// Where it is on the network, if it is.
     pub network: Option<NetworkDoor>,
     /// The file that says who changed what; none: nobody keeps it. What health checks found is in
-    /// files beside it.
+    /// files beside it; without, health is looked at when somebody asks and at no other time.
     pub audit: Option<PathBuf>,
 }
 
@@ -122,6 +122,7 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let address = network.as_ref().map(NetworkListener::address);
     let (stop, stopped) = oneshot::channel();
     let place = audit.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let is_kept = audit.is_some();
     let health = HealthWatch::open(shards.clone(), audit.as_deref());
     let health = health.map_err(|source| ApiError::Health { place: place.clone(), source })?;
     let health = Arc::new(health);
@@ -135,7 +136,9 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
             }
             let feed = Arc::clone(&api);
             tokio::spawn(async move { feed.watch().await });
-            tokio::spawn(health::watch(health));
+            if is_kept {
+                tokio::spawn(health::watch(health));
+            }
             let _ = stopped.await;
         });
         // Whoever waits for a shard does not hold up the end.

@@ -60,6 +60,13 @@ fn what_only_looks_may_be_done_by_all_who_may_look() {
 /// The same as [`samples`], about disk groups and tokens.
 fn more_samples() -> Vec<Value> {
     vec![
+        json!({ "command": "health-show" }),
+        json!({ "command": "health-history", "limit": 7, "after": "12" }),
+        json!({
+            "command": "health-silence", "check": "hosts.answering", "for_seconds": 60,
+            "reason": "x",
+        }),
+        json!({ "command": "health-unsilence", "check": "hosts.answering" }),
         json!({ "command": "token-list" }),
         json!({ "command": "token-create", "name": "ci", "role": "viewer", "seconds": 60 }),
         json!({ "command": "token-delete", "name": "ci" }),

@@ -3,7 +3,8 @@
 //!
 //! 1. A state that is worse is told once it has lasted for as long as its check says, a better one
 //!    after some seconds: one lost answer is no news, and neither is one good one.
-//! 2. In the first seconds of a run nothing is told that was not known before: hosts start.
+//! 2. In the first half minute of a run what is worse than before must last for ten seconds: hosts
+//!    start.
 //! 3. A check that is silenced shows that, whatever it finds, until the silence ends.
 
 use super::check::Found;
@@ -14,8 +15,10 @@ use std::collections::BTreeMap;
 
 /// A better state is told when it has lasted for so many seconds.
 const BETTER_AFTER: u64 = 5;
-/// A worse one of a check of which nothing is known yet.
+/// A worse one of a check of which nothing is known yet, or in the first seconds of a run.
 const FIRST_AFTER: u64 = 10;
+/// So many seconds are the first ones.
+const FIRST_SECONDS: u64 = 30;
 
 /// Somebody knows what a check finds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +62,7 @@ struct Known {
 /// All checks, and all silences.
 #[derive(Clone, Debug)]
 pub struct HealthBook {
+    began: u64,
     known: BTreeMap<&'static str, Known>,
     silences: Vec<HealthSilence>,
 }
@@ -95,14 +99,15 @@ impl HealthBook {
             };
             (check.id, Known { told, other: None, shown, since })
         });
-        Self { known: known.collect(), silences }
+        Self { began: now, known: known.collect(), silences }
     }
 
     /// Takes in what all checks found, and says what is shown otherwise from now on.
     pub fn take(&mut self, now: u64, found: Vec<Found>) -> Vec<StateChange> {
+        let is_first = now.saturating_sub(self.began) < FIRST_SECONDS;
         for found in found {
             let Some(known) = self.known.get_mut(found.id) else { continue };
-            known.take(now, found);
+            known.take(now, found, is_first);
         }
         self.silences.retain(|silence| silence.until > now);
         self.show(now)
@@ -162,9 +167,12 @@ impl HealthBook {
         HealthReport { state: self.state(), checks: reports.collect() }
     }
 
-    /// The worst of all checks that are not silenced.
+    /// The worst of all checks that are not silenced. Yellow where nothing was seen so far.
     #[must_use]
     pub fn state(&self) -> Health {
+        if self.known.values().all(|known| known.told.state == CheckState::Unknown) {
+            return Health::Yellow;
+        }
         match self.known.values().map(|known| rank(known.shown)).max() {
             Some(2..) => Health::Red,
             Some(1) => Health::Yellow,
@@ -202,7 +210,7 @@ impl HealthBook {
 }
 
 impl Known {
-    fn take(&mut self, now: u64, found: Found) {
+    fn take(&mut self, now: u64, found: Found, is_first: bool) {
         let (was, is) = (rank(self.told.state), rank(found.state));
         if was == is {
             self.other = None;
@@ -216,10 +224,11 @@ impl Known {
         };
         self.other = Some((is_worse, since));
         let worse_after = check_of(found.id).map_or(0, |check| check.worse_after);
-        let after = match (is_worse, self.told.state) {
+        let is_new = is_first || self.told.state == CheckState::Unknown;
+        let after = match (is_worse, is_new) {
             (false, _) => BETTER_AFTER,
-            (true, CheckState::Unknown) => worse_after.max(FIRST_AFTER),
-            (true, _) => worse_after,
+            (true, true) => worse_after.max(FIRST_AFTER),
+            (true, false) => worse_after,
         };
         if now.saturating_sub(since) >= after {
             self.other = None;

@@ -419,6 +419,15 @@ fn found(id: &str, state: CheckState) -> Vec<Found> {
     vec![Found { id: check.id, state, summary: String::new(), evidence, mend: Vec::new() }]
 }
 
+/// Not in its first seconds.
+fn running() -> HealthBook {
+    let mut book = HealthBook::new(0, Vec::new(), &BTreeMap::new());
+    for check in checks() {
+        book.take(1, found(check.id, CheckState::Green));
+    }
+    book
+}
+
 fn shown(book: &HealthBook, id: &str) -> CheckState {
     book.states().find(|(_, known, _)| *known == id).expect(id).2
 }
@@ -427,30 +436,30 @@ fn shown(book: &HealthBook, id: &str) -> CheckState {
 fn one_lost_answer_is_no_news_and_neither_is_one_good_one() {
     use CheckState::{Green, Yellow};
     let id = "hosts.answering";
-    let mut book = HealthBook::new(0, Vec::new(), &BTreeMap::new());
-    assert_eq!(book.take(1, found(id, Green)), []);
-    assert_eq!(book.take(2, found(id, Yellow)), []);
+    let mut book = running();
+    assert_eq!(book.take(101, found(id, Green)), []);
+    assert_eq!(book.take(102, found(id, Yellow)), []);
     assert!(book.is_settling() && shown(&book, id) == Green);
-    assert_eq!(book.take(3, found(id, Green)), []);
+    assert_eq!(book.take(103, found(id, Green)), []);
     assert!(!book.is_settling());
-    assert_eq!(book.take(10, found(id, Yellow)), []);
-    let change = book.take(13, found(id, Yellow));
+    assert_eq!(book.take(110, found(id, Yellow)), []);
+    let change = book.take(113, found(id, Yellow));
     let expected = StateChange {
         check: check_of(id).expect(id).id,
         from: Green,
         to: Yellow,
-        at: 13,
+        at: 113,
         evidence: vec!["it is yellow".to_owned()],
     };
     assert_eq!(change, [expected]);
     assert_eq!((book.state(), shown(&book, id)), (Health::Yellow, Yellow));
-    assert_eq!(book.take(14, found(id, Green)), []);
-    assert_eq!(book.take(18, found(id, Green)), []);
-    assert_eq!(book.take(19, found(id, Green)).len(), 1);
+    assert_eq!(book.take(114, found(id, Green)), []);
+    assert_eq!(book.take(118, found(id, Green)), []);
+    assert_eq!(book.take(119, found(id, Green)).len(), 1);
     assert_eq!(book.state(), Health::Green);
     let report = book.report(|at| at.to_string());
     let check = report.checks.iter().find(|check| check.id == id).expect(id);
-    assert_eq!((check.since.as_str(), check.actual), ("19", None));
+    assert_eq!((check.since.as_str(), check.actual), ("119", None));
 }
 
 /// Yellow and red in turn are worse than green all the time.
@@ -458,39 +467,39 @@ fn one_lost_answer_is_no_news_and_neither_is_one_good_one() {
 fn what_changes_its_colour_is_told_all_the_same() {
     use CheckState::{Green, Red, Yellow};
     let id = "hosts.answering";
-    let mut book = HealthBook::new(0, Vec::new(), &BTreeMap::new());
-    book.take(1, found(id, Green));
-    for (at, state) in [(2, Yellow), (3, Red), (4, Yellow)] {
+    let mut book = running();
+    book.take(101, found(id, Green));
+    for (at, state) in [(102, Yellow), (103, Red), (104, Yellow)] {
         assert_eq!(book.take(at, found(id, state)), []);
     }
-    assert_eq!(book.take(5, found(id, Red)).len(), 1);
+    assert_eq!(book.take(105, found(id, Red)).len(), 1);
 }
 
 #[test]
 fn a_silenced_check_does_not_count_and_says_what_it_is() {
     use CheckState::{Green, Red, Silenced, Yellow};
     let id = "capacity.hosts";
-    let mut book = HealthBook::new(0, Vec::new(), &BTreeMap::new());
-    book.take(1, found(id, Green));
-    assert_eq!(book.take(2, found(id, Red)).len(), 1);
-    let silence = HealthSilence { check: id.to_owned(), until: 100, reason: "known".to_owned() };
-    let changes = book.silence(3, silence);
+    let mut book = running();
+    book.take(101, found(id, Green));
+    assert_eq!(book.take(102, found(id, Red)).len(), 1);
+    let silence = HealthSilence { check: id.to_owned(), until: 200, reason: "known".to_owned() };
+    let changes = book.silence(103, silence);
     assert_eq!((changes[0].from, changes[0].to), (Red, Silenced));
     assert_eq!(book.state(), Health::Green);
-    assert_eq!(book.take(50, found(id, Yellow)), [], "it is silenced");
-    book.take(60, found(id, Yellow));
+    assert_eq!(book.take(150, found(id, Yellow)), [], "it is silenced");
+    book.take(160, found(id, Yellow));
     let report = book.report(|at| at.to_string());
     let check = report.checks.iter().find(|check| check.id == id).expect(id);
     assert_eq!((check.state, check.actual), (Silenced, Some(Yellow)));
-    assert_eq!(check.silenced_until.as_deref(), Some("100"));
+    assert_eq!(check.silenced_until.as_deref(), Some("200"));
     assert_eq!(check.silenced_because.as_deref(), Some("known"));
     // Its end.
-    let changes = book.take(100, found(id, Yellow));
+    let changes = book.take(200, found(id, Yellow));
     assert_eq!((changes[0].from, changes[0].to), (Silenced, Yellow));
     assert!(book.silences().is_empty() && book.state() == Health::Yellow);
-    let silence = HealthSilence { check: id.to_owned(), until: 900, reason: String::new() };
-    book.silence(110, silence);
-    assert_eq!(book.unsilence(111, id)[0].to, Yellow);
+    let silence = HealthSilence { check: id.to_owned(), until: 990, reason: String::new() };
+    book.silence(210, silence);
+    assert_eq!(book.unsilence(211, id)[0].to, Yellow);
 }
 
 #[test]
@@ -504,11 +513,14 @@ fn a_run_goes_on_where_the_last_one_ended() {
     assert!(report.checks.iter().any(|check| check.id == id && check.since == "5"));
     // Of what was not known before nothing is told in the first seconds: hosts start.
     let mut book = HealthBook::new(1000, Vec::new(), &BTreeMap::new());
+    assert_eq!(book.state(), Health::Yellow, "nobody can tell");
     assert_eq!(book.take(1001, found(id, Red)), []);
     assert_eq!(book.take(1005, found(id, Green)), []);
     assert_eq!((book.state(), shown(&book, id)), (Health::Green, Green));
-    let mut book = HealthBook::new(1000, Vec::new(), &BTreeMap::new());
+    let before = BTreeMap::from([(id.to_owned(), (Green, 5))]);
+    let mut book = HealthBook::new(1000, Vec::new(), &before);
     book.take(1001, found(id, Red));
+    assert_eq!(book.take(1010, found(id, Red)), []);
     assert_eq!(book.take(1011, found(id, Red)).len(), 1);
 }
 
