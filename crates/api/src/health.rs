@@ -4,16 +4,18 @@
 
 use crate::gather::{ShardDoor, gather};
 use crate::lines::{JsonLines, entries_in};
+use crate::machine::MachineLook;
 use crate::mailbox::exchange;
 use crate::metrics;
 use crate::once::Outcome;
 use crate::problem::Problem;
 use operator::health::{
-    Found, HealthBook, HealthFacts, HealthSilence, ShardCounts, StateChange, WINDOW_SECONDS,
-    check_of, checks,
+    DeviceWear, Found, HealthBook, HealthFacts, HealthSilence, ShardCounts, StateChange,
+    WINDOW_SECONDS, check_of, checks,
 };
 use operator::{
-    CheckState, Command, CommandReply, HealthChange, HealthHistory, HealthReport, TokenReport,
+    CheckState, Command, CommandReply, DeviceMedium, HealthChange, HealthHistory, HealthReport,
+    StatusReport, TokenReport,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -47,6 +49,9 @@ const VOLUMES_USUAL: usize = 500;
 const LONGER_MAX: u32 = 30;
 /// The time between two notes of what shards have counted.
 const COUNTS_EVERY: u64 = 30;
+/// The time between two looks at the members of the directory, and at the wear of devices.
+const MEMBERS_EVERY: Duration = Duration::from_secs(30);
+const WEAR_EVERY: Duration = Duration::from_secs(3600);
 /// Longest wait for the tokens.
 const TOKENS_MAX: Duration = Duration::from_secs(2);
 
@@ -56,6 +61,7 @@ type Kept<T> = io::Result<T>;
 /// The health of a cluster.
 pub struct HealthWatch {
     shards: Vec<ShardDoor>,
+    machine: Arc<dyn MachineLook>,
     book: Mutex<Book>,
     /// Who looks. Others wait and get what was seen.
     looking: Mutex<Option<Instant>>,
@@ -69,6 +75,12 @@ struct Book {
     counts: VecDeque<(u64, Vec<ShardCounts>)>,
     /// Volumes that there were at the last look.
     volumes: usize,
+    /// Flash devices that there were.
+    devices: Vec<String>,
+    /// What is wrong with the members of the directory, and when that was looked at.
+    members: (Option<Instant>, Option<Vec<String>>),
+    /// How worn devices are.
+    wear: (Option<Instant>, Vec<DeviceWear>),
 }
 
 /// The file of silences.
@@ -104,7 +116,11 @@ impl HealthWatch {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn open(shards: Vec<ShardDoor>, audit: Option<&Path>) -> Kept<Self> {
+    pub fn open(
+        shards: Vec<ShardDoor>,
+        machine: Arc<dyn MachineLook>,
+        audit: Option<&Path>,
+    ) -> Kept<Self> {
         let history = audit.map(|path| path.with_file_name(HISTORY_FILE));
         let silences = audit.map(|path| path.with_file_name(SILENCES_FILE));
         let before = history.as_deref().map(last_states).transpose()?.unwrap_or_default();
@@ -113,7 +129,8 @@ impl HealthWatch {
         let history = history.map(|path| JsonLines::open(path, HISTORY_BYTES_MAX)).transpose()?;
         Ok(Self {
             shards,
-            book: Mutex::new(Book { states, counts: VecDeque::new(), volumes: 0 }),
+            machine,
+            book: Mutex::new(Book::new(states)),
             looking: Mutex::new(None),
             history: history.map(Mutex::new),
             silences,
@@ -138,11 +155,34 @@ impl HealthWatch {
         let is_answered = facts.status.is_some();
         let found: Vec<Found> = checks().map(|check| check.look(&facts)).collect();
         let mut book = lock(&self.book);
-        book.volumes = facts.status.map_or(0, |status| status.volumes.len());
+        book.volumes = facts.status.as_ref().map_or(0, |status| status.volumes.len());
+        book.devices = facts.status.iter().flat_map(flash).collect();
         let changes = book.states.take(facts.now, found);
         drop(book);
         self.keep(&changes);
         *last = is_answered.then(Instant::now);
+    }
+
+    /// Looks at what may take seconds, where it is time. Nobody waits for it.
+    fn look_aside(&self) {
+        let is_due = |last: Option<Instant>, every| last.is_none_or(|last| last.elapsed() >= every);
+        let (members, wear, devices) = {
+            let book = lock(&self.book);
+            let is_worth = !book.devices.is_empty() && is_due(book.wear.0, WEAR_EVERY);
+            (is_due(book.members.0, MEMBERS_EVERY), is_worth, book.devices.clone())
+        };
+        if members {
+            let alarms = self.machine.member_alarms();
+            lock(&self.book).members = (Some(Instant::now()), alarms);
+        }
+        if wear {
+            let worn = devices.into_iter().filter_map(|device| {
+                let percent = self.machine.wear(&device)?;
+                Some(DeviceWear { device, percent })
+            });
+            let worn = worn.collect();
+            lock(&self.book).wear = (Some(Instant::now()), worn);
+        }
     }
 
     /// What is shown of each check: group, id, state. Nobody is asked for it.
@@ -215,7 +255,8 @@ impl HealthWatch {
         let counts: Vec<ShardCounts> = metrics.iter().map(ShardCounts::of).collect();
         let mut book = lock(&self.book);
         let before = book.before(now, counts);
-        HealthFacts { now, status, metrics, tokens, before }
+        let (members, wear) = (book.members.1.clone(), book.wear.1.clone());
+        HealthFacts { now, status, metrics, tokens, before, members, wear }
     }
 
     /// Keeps what changed. Where it cannot be written, the log says so.
@@ -263,6 +304,17 @@ impl HealthWatch {
 }
 
 impl Book {
+    fn new(states: HealthBook) -> Self {
+        Self {
+            states,
+            counts: VecDeque::new(),
+            volumes: 0,
+            devices: Vec::new(),
+            members: (None, None),
+            wear: (None, Vec::new()),
+        }
+    }
+
     /// What shards had counted at the beginning of the window; takes in what they have by now.
     fn before(&mut self, now: u64, counts: Vec<ShardCounts>) -> Vec<ShardCounts> {
         let is_due = |(last, known): &(u64, Vec<ShardCounts>)| {
@@ -295,9 +347,19 @@ pub async fn watch(health: Arc<HealthWatch>) {
     loop {
         let looks = Arc::clone(&health);
         // One that ends in a panic has said why; the next one may not.
-        let _ = tokio::task::spawn_blocking(move || looks.look()).await;
+        let look = move || {
+            looks.look_aside();
+            looks.look();
+        };
+        let _ = tokio::task::spawn_blocking(look).await;
         tokio::time::sleep(health.pause()).await;
     }
+}
+
+/// The paths of the flash devices of a cluster.
+fn flash(status: &StatusReport) -> impl Iterator<Item = String> {
+    let devices = status.groups.iter().flat_map(|group| &group.devices);
+    devices.filter(|device| device.kind == DeviceMedium::Ssd).map(|device| device.path.clone())
 }
 
 fn value(answer: &impl Serialize) -> Outcome {
@@ -352,6 +414,7 @@ fn write_whole(path: &Path, value: &impl Serialize) -> Kept<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::NoLook;
 
     fn counts(shard: &str, failed: u64) -> Vec<ShardCounts> {
         vec![ShardCounts { shard: shard.to_owned(), failed, ..ShardCounts::default() }]
@@ -359,7 +422,7 @@ mod tests {
 
     fn book() -> Book {
         let states = HealthBook::new(0, Vec::new(), &BTreeMap::new());
-        Book { states, counts: VecDeque::new(), volumes: 0 }
+        Book::new(states)
     }
 
     #[test]
@@ -389,7 +452,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("ghealth-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let audit = folder.join("audit.jsonl");
-        let open = || HealthWatch::open(Vec::new(), Some(&audit)).expect("files");
+        let open = || HealthWatch::open(Vec::new(), Arc::new(NoLook), Some(&audit)).expect("files");
         let silence = |health: &HealthWatch| {
             health.answer(&Command::HealthSilence {
                 check: "capacity.hosts".to_owned(),

@@ -17,6 +17,7 @@
 //! | `metrics` | what a monitoring system is told |
 //! | `gather` | one picture of the answers of all shards |
 //! | `health` | how everything is: looks, and keeps what changed |
+//! | `machine` | what no shard says |
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
 //! | `audit` | who changed what, from where, and what came of it |
@@ -44,6 +45,7 @@ mod gather;
 mod health;
 mod lines;
 mod lists;
+mod machine;
 mod mailbox;
 mod metrics;
 mod network;
@@ -63,6 +65,7 @@ pub use configs::{NoConfigs, ShardConfigs};
 pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use lists::{LISTS, List};
+pub use machine::{MachineLook, NoLook};
 pub use mailbox::{MailboxError, exchange, status_within};
 pub use metrics::{Metric, MetricKind, metrics};
 pub use network::NetworkDoor;

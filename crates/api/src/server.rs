@@ -7,6 +7,7 @@ use crate::audit::AuditLog;
 use crate::configs::ShardConfigs;
 use crate::gather::ShardDoor;
 use crate::health::{self, HealthWatch};
+use crate::machine::MachineLook;
 use crate::network::{self, NetworkDoor, NetworkListener};
 use crate::service::{ADMISSIONS_MAX, Api, REQUESTS_MAX, router, serve};
 use axum::Router;
@@ -62,6 +63,8 @@ pub struct ApiOptions {
     pub shards: Vec<ShardDoor>,
     /// Their configuration files.
     pub configs: Arc<dyn ShardConfigs>,
+    /// What is looked at beside the shards.
+    pub machine: Arc<dyn MachineLook>,
     /// Where it is on the network, if it is.
     pub network: Option<NetworkDoor>,
     /// The file that says who changed what; none: nobody keeps it. What health checks found is in
@@ -102,7 +105,7 @@ impl ApiServer {
 /// # Errors
 /// [`ApiError::Listen`].
 pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
-    let ApiOptions { socket, shards, configs, network, audit } = options;
+    let ApiOptions { socket, shards, configs, machine, network, audit } = options;
     let failed = |source| ApiError::Listen { place: socket.display().to_string(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -123,7 +126,7 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let (stop, stopped) = oneshot::channel();
     let place = audit.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let is_kept = audit.is_some();
-    let health = HealthWatch::open(shards.clone(), audit.as_deref());
+    let health = HealthWatch::open(shards.clone(), machine, audit.as_deref());
     let health = health.map_err(|source| ApiError::Health { place: place.clone(), source })?;
     let health = Arc::new(health);
     let audit = AuditLog::open(audit).map_err(|source| ApiError::Audit { place, source })?;

@@ -44,7 +44,9 @@ fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
             Command::TokenPut { name, .. } => token(name, "viewer"),
             _ => CommandReply::Ok(serde_json::to_value(&command).expect("a command")),
         };
-        if !matches!(command, Command::TokenCheck { .. } | Command::ClusterShow) {
+        // What health checks look at by themselves is nobody's question.
+        let looks = matches!(command, Command::Status | Command::Metrics | Command::TokenList);
+        if !looks && !matches!(command, Command::TokenCheck { .. } | Command::ClusterShow) {
             asked.lock().expect("no panic").push(command);
         }
         let _ = writeln!(stream, "{}", serde_json::to_string(&reply).expect("a reply"));
@@ -78,6 +80,7 @@ fn serve(name: &str) -> Served {
         socket: folder.join("api.sock"),
         shards: vec![("host1".to_owned(), folder.join("host1"))],
         configs: Arc::new(NoConfigs),
+        machine: Arc::new(api::NoLook),
         network: Some(NetworkDoor { address, key }),
         audit: Some(folder.join("audit.jsonl")),
     });

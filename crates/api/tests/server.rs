@@ -124,7 +124,15 @@ fn serve(folder: &Folder, names: &[&str]) -> (ApiServer, PathBuf) {
     let shards = names.iter().map(|name| ((*name).to_owned(), folder.path(name))).collect();
     let server = {
         let (socket, configs) = (socket.clone(), Arc::new(NoConfigs));
-        start(ApiOptions { socket, shards, configs, network: None, audit: None }).expect("an API")
+        start(ApiOptions {
+            socket,
+            shards,
+            configs,
+            machine: Arc::new(api::NoLook),
+            network: None,
+            audit: None,
+        })
+        .expect("an API")
     };
     (server, socket)
 }

@@ -21,6 +21,7 @@
 //! this machine       local                 a cluster that `gabion up` makes and keeps running
 //! one host           daemon, shards, serve
 //! below all          config, devices       host.toml; devices of disk groups
+//!                    beside                what health checks look at beside the shards
 //!                    group_files           what the API writes into them
 //!                    labels                labels of volumes, as they are written
 //!                    memory                what the machine has, what a host says of its own
@@ -33,6 +34,7 @@
 mod args;
 mod ask;
 mod audit;
+mod beside;
 mod client;
 mod commands;
 mod config;

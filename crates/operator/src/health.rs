@@ -26,5 +26,5 @@ mod volumes;
 
 pub use book::{HealthBook, HealthSilence, StateChange};
 pub use check::{Found, HealthCheck};
-pub use facts::{HealthFacts, ShardCounts, WINDOW_SECONDS};
+pub use facts::{DeviceWear, HealthFacts, ShardCounts, WINDOW_SECONDS};
 pub use table::{check_of, checks};

@@ -113,6 +113,19 @@ pub(super) const CHECKS: &[HealthCheck] = &[
         look: reachable,
     },
     HealthCheck {
+        id: "directory.members",
+        title: "All members of the directory answer",
+        looks_at: "the etcds that the hosts run, every half a minute",
+        limits: "yellow: one does not answer, or something is wrong with it; unknown where the \
+                 hosts do not keep the directory by themselves",
+        means: "While most members answer nothing is lost. Without a majority nothing can be \
+                changed or taken over.",
+        well: "all members of the directory answer",
+        mend: &[MEMBERS],
+        worse_after: 0,
+        look: members,
+    },
+    HealthCheck {
         id: "directory.alarms",
         title: "The directory accounts for all data",
         looks_at: "components that no record accounts for, a directory that is another cluster's, \
@@ -312,6 +325,11 @@ fn reachable(facts: &HealthFacts) -> Option<Vec<Fact>> {
         fact.mended_by(MEMBERS, &[])
     });
     Some(wrong.collect())
+}
+
+fn members(facts: &HealthFacts) -> Option<Vec<Fact>> {
+    let lines = facts.members.as_ref()?.iter();
+    Some(lines.map(|line| yellow(line.clone()).mended_by(MEMBERS, &[])).collect())
 }
 
 fn alarms(facts: &HealthFacts) -> Option<Vec<Fact>> {

@@ -2,7 +2,7 @@
 //! Checks of devices and disk groups.
 
 use super::check::{Fact, HealthCheck, red, time, yellow};
-use super::facts::HealthFacts;
+use super::facts::{DeviceWear, HealthFacts};
 use crate::report::{
     BLOCKS_LOST, BLOCKS_MENDED, ClassReport, DESTAGE_STOOD_STILL, DeviceReport, GroupReport,
     LatencyReport, Role, ScrubReport,
@@ -10,6 +10,9 @@ use crate::report::{
 
 /// A device that nobody has verified for so long: four passes of the usual period.
 const UNVERIFIED_MAX: u64 = 28 * 86_400;
+/// Percent of its rated writes that a device has used up.
+const WEAR_WARN: u8 = 80;
+const WEAR_END: u8 = 100;
 /// A write buffer that is so full holds writes up soon, 0 to 1.
 const BUFFER_FILL_MAX: f64 = 0.95;
 
@@ -17,6 +20,7 @@ const REPLACE: &str = "gabion disk replace DEVICE";
 const GROUP_SHOW: &str = "gabion group show GROUP";
 const GROUP_OPEN: &str = "gabion group open GROUP";
 const INSPECT: &str = "gabion disk inspect DEVICE";
+const REPLACE_WITH: &str = "gabion disk replace DEVICE --with NEW";
 const SCRUB: &str = "gabion scrub start";
 const SCRUB_STATUS: &str = "gabion scrub status";
 
@@ -66,6 +70,18 @@ pub(super) const CHECKS: &[HealthCheck] = &[
         mend: &[SCRUB],
         worse_after: 0,
         look: scrub,
+    },
+    HealthCheck {
+        id: "devices.wear",
+        title: "Flash devices are not worn out",
+        looks_at: "the part of its rated writes that each flash device has used up, as smartctl \
+                   tells it, once an hour",
+        limits: "yellow: 80 %; red: 100 %; unknown where smartctl is not there or may not ask",
+        means: "Its maker does not promise anything beyond: it fails, or takes no writes any more.",
+        well: "no flash device is near its rated writes",
+        mend: &[REPLACE_WITH],
+        worse_after: 0,
+        look: wear,
     },
     HealthCheck {
         id: "groups.serving",
@@ -205,6 +221,22 @@ fn scrub(facts: &HealthFacts) -> Option<Vec<Fact>> {
             _ => return None,
         };
         Some(yellow(line).mended_by(SCRUB, &[]))
+    });
+    Some(wrong.collect())
+}
+
+fn wear(facts: &HealthFacts) -> Option<Vec<Fact>> {
+    if facts.wear.is_empty() {
+        return None;
+    }
+    let wrong = facts.wear.iter().filter_map(|DeviceWear { device, percent }| {
+        let line = format!("{device} has used up {percent} % of its rated writes");
+        let fact = match *percent {
+            WEAR_END.. => red(line),
+            WEAR_WARN.. => yellow(line),
+            _ => return None,
+        };
+        Some(fact.mended_by(REPLACE_WITH, &[("DEVICE", device)]))
     });
     Some(wrong.collect())
 }

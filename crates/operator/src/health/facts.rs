@@ -21,6 +21,20 @@ pub struct HealthFacts {
     pub tokens: Option<Vec<TokenReport>>,
     /// What shards had counted at the beginning of the window; none of those that began since.
     pub before: Vec<ShardCounts>,
+    /// What is wrong with the members of the directory; none where the hosts do not keep it by
+    /// themselves, or nobody said.
+    pub members: Option<Vec<String>>,
+    /// How worn devices are; without those of which nothing tells.
+    pub wear: Vec<DeviceWear>,
+}
+
+/// How worn a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceWear {
+    /// Its path.
+    pub device: String,
+    /// Part of its rated writes that is used up, percent; more than 100 where it is beyond them.
+    pub percent: u8,
 }
 
 /// What a shard had counted at some time.

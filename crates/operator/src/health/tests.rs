@@ -102,6 +102,8 @@ struct Case {
     status: Value,
     metrics: [Value; 3],
     token: Value,
+    members: Vec<String>,
+    wear: u8,
 }
 
 fn well() -> Case {
@@ -111,6 +113,8 @@ fn well() -> Case {
         token: json!({
             "name": "ci", "role": "viewer", "created": NOW - 10, "expires": NOW + 90 * 86_400,
         }),
+        members: Vec::new(),
+        wear: 79,
     }
 }
 
@@ -132,6 +136,8 @@ impl Case {
             metrics: metrics.map(|one| serde_json::from_value(one).expect("metrics")).into(),
             tokens: Some(vec![token]),
             before: before.into(),
+            members: Some(self.members.clone()),
+            wear: vec![DeviceWear { device: "/dev/a-cache".to_owned(), percent: self.wear }],
         }
     }
 
@@ -233,6 +239,8 @@ fn turns_of_hosts() -> Vec<(&'static str, CheckState, Case)> {
         ("devices.scrub", Yellow, {
             well().says("/scrubs/0/oldest_unverified_seconds", json!(28 * DAY + 1))
         }),
+        ("devices.wear", Yellow, Case { wear: 80, ..well() }),
+        ("devices.wear", Red, Case { wear: 100, ..well() }),
         ("groups.serving", Yellow, {
             at("/groups/0/is_open", json!(false)).set("/groups/0/state", json!("out of service"))
         }),
@@ -279,6 +287,9 @@ fn turns_of_volumes() -> Vec<(&'static str, CheckState, Case)> {
         ("limits.components", Red, at("/volumes/0/components", json!(parts))),
         ("limits.memory", Yellow, at("/memory/0/parts/0/used_bytes", json!(6))),
         ("directory.reachable", Yellow, well().says("/status/directory", json!(false))),
+        ("directory.members", Yellow, {
+            Case { members: vec!["host2 does not answer".to_owned()], ..well() }
+        }),
         ("directory.alarms", Red, at("/alarms", json!(["1 component(s) are kept"]))),
         ("directory.backups", Yellow, at("/backups", json!("none is good"))),
         ("balance.hosts", Yellow, at("/groups/0/used_bytes", json!(41))),
