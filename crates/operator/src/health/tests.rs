@@ -398,6 +398,24 @@ fn names_that_a_shell_would_cut_are_quoted() {
 }
 
 #[test]
+fn many_volumes_are_repaired_by_one_command() {
+    let mend = |count: usize| {
+        let reduced: Vec<Value> = (0..count)
+            .map(|number| {
+                let mut volume = volume();
+                (volume["name"], volume["health"]) = (json!(format!("v{number}")), json!("yellow"));
+                volume
+            })
+            .collect();
+        let case = at("/volumes", json!(reduced)).set("/hosts/1/state", json!("down"));
+        check_of("objects.redundancy").expect("a check").look(&case.facts()).mend
+    };
+    let start = "gabion host start b";
+    assert_eq!(mend(2), [start, "gabion repair now v0", "gabion repair now v1"]);
+    assert_eq!(mend(4), [start, "gabion repair now"]);
+}
+
+#[test]
 fn a_token_that_was_made_for_days_is_told_of_in_its_last_quarter() {
     let state = |left: u64| {
         let case = well().token("/created", json!(NOW + left - 8 * 86_400));

@@ -6,6 +6,8 @@ use super::facts::HealthFacts;
 use super::hosts::{START_HERE, START_THERE, start};
 use crate::report::{ComplianceState, Health, HostReport, ResyncReport, VolumeReport};
 
+/// Volumes that are repaired one by one; of more all are.
+const REPAIRED_ALONE: usize = 3;
 /// Nothing was copied for so long: it stands still.
 const STANDS_AFTER: u64 = 60;
 /// A copy that takes longer leaves its volume reduced for too long.
@@ -13,6 +15,7 @@ const COPY_SECONDS_MAX: u64 = 86_400;
 
 const VOLUME_SHOW: &str = "gabion volume show VOLUME";
 const REPAIR: &str = "gabion repair now VOLUME";
+const REPAIR_ALL: &str = "gabion repair now";
 const RECOVER: &str = "gabion volume recover VOLUME --check";
 const FOLLOW: &str = "gabion volume set-policy VOLUME POLICY";
 const EXPLAIN: &str = "gabion volume explain VOLUME";
@@ -41,7 +44,7 @@ pub(super) const CHECKS: &[HealthCheck] = &[
         limits: "yellow: one has fewer",
         means: "Nothing is lost, but the volume survives fewer failures than it is to.",
         well: "all volumes have all of their copies",
-        mend: &[START_HERE, START_THERE, REPAIR, VOLUME_SHOW],
+        mend: &[START_HERE, START_THERE, REPAIR, REPAIR_ALL, VOLUME_SHOW],
         worse_after: 3,
         look: redundancy,
     },
@@ -123,7 +126,9 @@ fn accessible(facts: &HealthFacts) -> Option<Vec<Fact>> {
 
 fn redundancy(facts: &HealthFacts) -> Option<Vec<Fact>> {
     let missed = facts.missed();
-    let wrong = of_health(facts, Health::Yellow)?.into_iter().map(|volume| {
+    let volumes = of_health(facts, Health::Yellow)?;
+    let are_many = volumes.len() > REPAIRED_ALONE;
+    let wrong = volumes.into_iter().map(|volume| {
         let reduced = volume.reduced_seconds.filter(|seconds| *seconds > 0);
         let since = reduced.map(|seconds| format!(" for {}", time(seconds))).unwrap_or_default();
         let next = match (volume.copied_in_seconds, &volume.not_repaired, volume.repair_in_seconds)
@@ -139,6 +144,7 @@ fn redundancy(facts: &HealthFacts) -> Option<Vec<Fact>> {
         let fact = started(fact, volume, &missed);
         match missed.is_empty() {
             true => fact.mended_by(VOLUME_SHOW, &name),
+            false if are_many => fact.mended_by(REPAIR_ALL, &[]),
             false => fact.mended_by(REPAIR, &name),
         }
     });
