@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who asks, and what they may do. Whoever may connect to the Unix socket may do everything; over
-//! the network a token says it.
+//! the network the text of a token or of a session says it.
 
 use crate::problem::Problem;
+use crate::secrets::{digest, is_token};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use operator::{AccessRole, Command};
-use rustix::rand::{GetRandomFlags, getrandom};
-use serde_json::Value;
-use sha2::{Digest, Sha256};
+use operator::{AccessRole, Command, SessionReport};
+use std::time::Duration;
 
-/// Before the digits of a token, so that one that is found somewhere can be told for what it is.
-const MARK: &str = "gbn_";
-/// Random bytes of a token.
-const SECRET_BYTES: usize = 32;
+/// How long a wrong token, password or code waits for its answer.
+pub const REFUSED_AFTER: Duration = Duration::from_secs(1);
 
 /// Where a request came from, and who asks, where the connection says that already.
 #[derive(Clone, Debug)]
@@ -27,25 +24,77 @@ pub struct Origin {
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiCaller {
-    /// The name of its token.
+    /// As the audit names it: the name of its token, `user` and a name, or `uid` and a number. No
+    /// token has a name with a space.
     pub name: String,
-    /// What it may do.
-    pub role: AccessRole,
+    /// What it may do; none: nobody knows who it is.
+    role: Option<AccessRole>,
+    /// What opened the API, and the digest of its text.
+    opened_by: Option<(SessionReport, String)>,
 }
 
 impl ApiCaller {
-    /// A user of this machine whom the Unix socket lets in. No token has a name with a space.
+    /// A user of this machine whom the Unix socket lets in.
     pub fn local(uid: Option<u32>) -> Self {
         let uid = uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
-        Self { name: format!("uid {uid}"), role: AccessRole::Administrator }
+        let role = Some(AccessRole::Administrator);
+        Self { name: format!("uid {uid}"), role, opened_by: None }
+    }
+
+    /// Whoever brought the text of this digest.
+    pub fn known(report: SessionReport, digest: String) -> Self {
+        let name = match report.is_user {
+            true => format!("user {}", report.name),
+            false => report.name.clone(),
+        };
+        Self { name, role: Some(report.role), opened_by: Some((report, digest)) }
+    }
+
+    /// Somebody who wants to sign in.
+    pub fn nobody() -> Self {
+        Self { name: "nobody".to_owned(), role: None, opened_by: None }
     }
 
     /// An error where it may not do what needs this role.
     pub fn may(&self, needed: AccessRole) -> Result<(), Problem> {
-        match self.role >= needed {
-            true => Ok(()),
-            false => Err(Problem::forbidden(&self.name, self.role.name(), needed.name())),
+        match self.role {
+            None => Err(Problem::no_token()),
+            Some(role) if role >= needed => Ok(()),
+            Some(role) => Err(Problem::forbidden(&self.name, role.name(), needed.name())),
         }
+    }
+
+    /// An error where it may not ask this of somebody else, though of itself.
+    pub fn may_ask(&self, command: &Command) -> Result<(), Problem> {
+        match command {
+            Command::UserPassword { name, .. } if self.session_of(name).is_none() => {
+                self.may(AccessRole::Administrator)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The digest of the session that it asks with, if it has signed in.
+    pub fn session(&self) -> Option<&str> {
+        let (report, digest) = self.opened_by.as_ref()?;
+        report.is_user.then_some(digest)
+    }
+
+    /// The same, if it has signed in as this user.
+    pub fn session_of(&self, user: &str) -> Option<&str> {
+        let (report, _) = self.opened_by.as_ref()?;
+        self.session().filter(|_| report.name == user)
+    }
+
+    /// Who it is.
+    pub fn report(&self) -> SessionReport {
+        self.opened_by.as_ref().map(|(report, _)| report.clone()).unwrap_or_else(|| SessionReport {
+            name: self.name.clone(),
+            role: self.role.unwrap_or(AccessRole::Viewer),
+            is_user: false,
+            lacks_password: false,
+            expires: None,
+        })
     }
 }
 
@@ -61,50 +110,10 @@ pub fn digest_in(headers: &HeaderMap) -> Result<String, Problem> {
     token.map(digest).ok_or_else(Problem::no_token)
 }
 
-fn is_token(text: &str) -> bool {
-    let digits = text.strip_prefix(MARK);
-    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    digits.is_some_and(|digits| digits.len() == 2 * SECRET_BYTES && digits.bytes().all(is_digit))
-}
-
-fn digest(token: &str) -> String {
-    hex(&Sha256::digest(token))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A new token's text.
-fn token() -> Result<String, Problem> {
-    let mut secret = [0; SECRET_BYTES];
-    let read = getrandom(&mut secret, GetRandomFlags::empty());
-    if read != Ok(SECRET_BYTES) {
-        return Err(Problem::internal("the system gives no random bytes"));
-    }
-    Ok(format!("{MARK}{}", hex(&secret)))
-}
-
-/// What a shard is asked for a command: of a new token it gets the digest alone. Returns the
-/// token's text as well.
-pub fn with_secret(command: Command) -> Result<(Command, Option<String>), Problem> {
-    let Command::TokenCreate { name, role, seconds } = command else { return Ok((command, None)) };
-    let token = token()?;
-    let digest = digest(&token);
-    Ok((Command::TokenPut { name, role, seconds, digest }, Some(token)))
-}
-
-/// An answer with the text of the token that it is about.
-pub fn with_token(mut answer: Value, token: Option<String>) -> Value {
-    if let (Some(token), Some(object)) = (token, answer.as_object_mut()) {
-        object.insert("token".to_owned(), Value::String(token));
-    }
-    answer
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::token;
 
     fn said(values: &[&str]) -> Result<String, Problem> {
         let mut headers = HeaderMap::new();
@@ -131,27 +140,41 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_never_hears_the_text_of_a_token() {
-        let (name, role) = ("ci".to_owned(), AccessRole::Viewer);
-        let create = Command::TokenCreate { name: name.clone(), role, seconds: 60 };
-        let (asked, token) = with_secret(create.clone()).expect("random bytes");
-        let token = token.expect("a token");
-        let digest = digest(&token);
-        assert_eq!(asked, Command::TokenPut { name, role, seconds: 60, digest });
-        let (_, other) = with_secret(create).expect("random bytes");
-        assert_ne!(other, Some(token), "each is another one");
-        assert_eq!(with_secret(Command::TokenList), Ok((Command::TokenList, None)));
-    }
-
-    #[test]
     fn each_role_may_do_what_those_before_it_may() {
         use AccessRole::{Administrator, Operator, Viewer};
         let all = [Viewer, Operator, Administrator];
         for (has, role) in all.into_iter().enumerate() {
-            let caller = ApiCaller { name: "x".to_owned(), role };
+            let caller = ApiCaller::known(report("x", role, false), String::new());
             for (needed, right) in all.into_iter().enumerate() {
                 assert_eq!(caller.may(right).is_ok(), has >= needed, "{role:?} {right:?}");
             }
         }
+    }
+
+    fn report(name: &str, role: AccessRole, is_user: bool) -> SessionReport {
+        let name = name.to_owned();
+        SessionReport { name, role, is_user, lacks_password: false, expires: Some(1) }
+    }
+
+    #[test]
+    fn nobody_may_nothing() {
+        let nobody = ApiCaller::nobody();
+        assert_eq!(nobody.may(AccessRole::Viewer).expect_err("refused").status, 401);
+        assert_eq!(nobody.session(), None);
+    }
+
+    #[test]
+    fn users_change_their_own_password_and_administrators_any() {
+        let (name, password) = ("anna".to_owned(), "x".to_owned());
+        let change = Command::UserPassword { name, password };
+        let by = |name, role, is_user| {
+            let caller = ApiCaller::known(report(name, role, is_user), String::new());
+            caller.may_ask(&change).is_ok()
+        };
+        assert!(by("anna", AccessRole::Viewer, true));
+        assert!(!by("anna", AccessRole::Operator, false), "a token of that name");
+        assert!(!by("bert", AccessRole::Operator, true));
+        assert!(by("bert", AccessRole::Administrator, true));
+        assert!(ApiCaller::local(None).may_ask(&change).is_ok());
     }
 }

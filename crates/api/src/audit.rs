@@ -119,7 +119,6 @@ fn entry(number: u64, deed: AuditedDeed<'_>) -> AuditEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use operator::AccessRole;
     use std::fs;
     use std::io::Write;
 
@@ -130,7 +129,7 @@ mod tests {
     }
 
     fn grow(log: &AuditLog, size_bytes: u64, problem: Option<&Problem>) {
-        let caller = ApiCaller { name: "ci".to_owned(), role: AccessRole::Viewer };
+        let caller = ApiCaller::local(Some(7));
         let command = Command::VolumeGrow { name: "db".to_owned(), size_bytes };
         let wanted = Some((command, None));
         let request = "PUT /api/v1/volumes/db/size".to_owned();
@@ -162,7 +161,7 @@ mod tests {
         assert_eq!(numbers(u64::MAX, 10), [1, 2, 3, 4]);
         assert_eq!((numbers(u64::MAX, 2), numbers(4, 1)), (vec![3, 4], vec![3]));
         let second = &log.entries(3, 1).expect("a file")[0];
-        assert_eq!((second.status, second.caller.as_str()), (403, "ci"));
+        assert_eq!((second.status, second.caller.as_str()), (403, "uid 7"));
         assert!(second.problem.as_ref().is_some_and(|why| why.contains("viewer")));
         fs::remove_dir_all(&folder).expect("removed");
     }

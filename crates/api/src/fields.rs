@@ -41,9 +41,10 @@ fn command(variant: &Value) -> Option<(String, CommandShape)> {
     let empty = Vec::new();
     let parts = variant["allOf"].as_array().unwrap_or(&empty);
     for part in std::iter::once(variant).chain(parts) {
-        // The only command whose fields are a type of their own.
+        // The only command of a route whose fields are a type of their own.
         match part["$ref"].as_str() {
-            Some(_) => shape.add(&json(&NewVolume::schema())),
+            Some(of) if of.ends_with("/NewVolume") => shape.add(&json(&NewVolume::schema())),
+            Some(_) => {}
             None => shape.add(part),
         }
     }

@@ -20,6 +20,8 @@
 //! | `machine` | what no shard says |
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
+//! | `secrets` | tokens, codes and passwords |
+//! | `sign_in` | commands that bring or make one |
 //! | `audit` | who changed what, from where, and what came of it |
 //! | `lines` | a file of entries that does not grow for ever |
 //! | `certificates` | the cluster's CA, and what listeners prove themselves with |
@@ -55,8 +57,10 @@ mod pattern;
 mod problem;
 mod request;
 mod routes;
+mod secrets;
 mod server;
 mod service;
+mod sign_in;
 
 pub use audit::{AuditEntry, ENTRIES_MAX};
 pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey};

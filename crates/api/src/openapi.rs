@@ -8,9 +8,9 @@ use crate::fields::{CommandShape, commands, json};
 use crate::lists::{LISTS, List, PAGING};
 use crate::once::{KEY_HEADER, KEY_MAX};
 use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{Method, PREFIX, ROUTES, Route, RouteAnswer, Shape};
+use crate::routes::{PREFIX, ROUTES, Route, RouteAnswer, Shape};
 use operator::AccessRole;
-use operator::{Command, NewVolume};
+use operator::{AdmissionStep, Command, NewVolume};
 use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -78,7 +78,7 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 16] = [
+const TAGS: [(&str, &str); 18] = [
     ("audit", "Who changed what"),
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
@@ -87,7 +87,9 @@ const TAGS: [(&str, &str); 16] = [
     ("groups", "Disk groups of all hosts"),
     ("health", "How everything is: checks, each with what mends it"),
     ("hosts", "Hosts, their maintenance and their removal"),
-    ("tokens", "Who may ask over the network"),
+    ("tokens", "Programs that may ask over the network"),
+    ("users", "People who may ask over the network"),
+    ("sessions", "Those who have signed in"),
     ("orphans", "Components that the directory does not account for"),
     ("policies", "Policies: rules that volumes follow"),
     ("repairs", "Copies that are made again"),
@@ -111,10 +113,16 @@ fn operation(route: &Route) -> Value {
     let mut operation = json!({
         "operationId": route.command.replace('-', "_"),
         "summary": shape.description.trim_end_matches('.'),
-        "description": format!("Needs the role {} or more.", route.right.name()),
+        "description": match route.is_open {
+            true => "Needs no token.".to_owned(),
+            false => format!("Needs the role {} or more.", route.right.name()),
+        },
         "tags": [tag(route.path)],
         "responses": responses(&answer(route.answer)),
     });
+    if route.is_open {
+        operation["security"] = json!([]);
+    }
     if route.method.has_body() {
         let fields: Map<String, Value> = free().map(|(n, s)| (n.clone(), s.clone())).collect();
         let required: Vec<&String> =
@@ -133,7 +141,7 @@ fn operation(route: &Route) -> Value {
             parameter(name, "query", shape.required.contains(name), schema, description(schema))
         }));
     }
-    if route.method != Method::Get {
+    if route.has_keys() {
         parameters.push(json!({ "$ref": "#/components/parameters/IdempotencyKey" }));
     }
     if !parameters.is_empty() {
@@ -280,8 +288,8 @@ fn schemas() -> Map<String, Value> {
         ("AuditEntry".to_owned(), AuditEntry::schema()),
     ];
     Command::schemas(&mut named);
-    // Its fields are those of the request.
-    named.retain(|(name, _)| *name != NewVolume::name());
+    // The fields of the one are those of the request. The other is nobody's but the API's.
+    named.retain(|(name, _)| *name != NewVolume::name() && *name != AdmissionStep::name());
     let answers = ROUTES.iter().filter_map(|route| shape(route.answer));
     for Shape { name, schema, parts } in answers.chain(LISTS.iter().map(|list| list.item)) {
         named.push((name().into_owned(), schema()));

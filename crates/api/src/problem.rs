@@ -42,6 +42,14 @@ impl Problem {
         Self::new(401, "no-token", "Who asks?", detail)
     }
 
+    /// What somebody wants to sign in with opens nothing.
+    #[must_use]
+    pub fn not_signed_in() -> Self {
+        let detail = "that name and password, or that code, opens nothing; a code is good once: \
+                      'gabion user code NAME' on a host makes another";
+        Self::new(401, "not-signed-in", "Who asks?", detail)
+    }
+
     /// Whoever asks may not do it.
     #[must_use]
     pub fn forbidden(who: &str, role: &str, needed: &str) -> Self {

@@ -7,10 +7,10 @@
 
 use operator::{
     AccessRole, BackupReport, CheckReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
-    HealthHistory, HealthReport, MaintenanceReport, MetricsReport, MoveReport, NewTokenReport,
-    OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
-    RemovalReport, RepairReport, RestoreReport, ScrubReport, StaleReport, StatusReport,
-    TokenReport, UpgradeReport, VolumeReport,
+    HealthHistory, HealthReport, MaintenanceReport, MetricsReport, MoveReport, NewCodeReport,
+    NewSessionReport, NewTokenReport, OrphanReport, PlacementReport, PolicyCheckReport,
+    PolicyEditReport, PolicyReport, RemovalReport, RepairReport, RestoreReport, ScrubReport,
+    SessionReport, StaleReport, StatusReport, TokenReport, UpgradeReport, UserReport, VolumeReport,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -129,6 +129,8 @@ pub struct Route {
     pub asked: AskedShards,
     /// What the caller must be allowed to do.
     pub right: AccessRole,
+    /// Whether it is for those whom nobody knows yet: to sign in. They have no rights.
+    pub is_open: bool,
     /// What comes back.
     pub answer: RouteAnswer,
     /// Longest wait for it.
@@ -142,12 +144,17 @@ const fn route(
     right: AccessRole,
     answer: RouteAnswer,
 ) -> Route {
-    Route { method, path, command, asked: AskedShards::Any, right, answer, patience: USUAL }
+    let (asked, is_open, patience) = (AskedShards::Any, false, USUAL);
+    Route { method, path, command, asked, right, is_open, answer, patience }
 }
 
 impl Route {
     const fn of(self, asked: AskedShards) -> Self {
         Self { asked, ..self }
+    }
+
+    const fn open(self) -> Self {
+        Self { is_open: true, ..self }
     }
 
     const fn within(self, patience: Duration) -> Self {
@@ -156,6 +163,13 @@ impl Route {
 
     const fn long(self) -> Self {
         self.within(LONG)
+    }
+
+    /// Whether requests of it may carry an idempotency key. Where nobody knows who asks, one's key
+    /// could bring another's answer.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        self.method != Method::Get && !self.is_open
     }
 
     /// The names in its path.
@@ -170,10 +184,9 @@ impl Route {
 }
 
 /// Commands that no route carries out, and why.
-pub const WITHOUT_ROUTE: [(&str, &str); 3] = [
+pub const WITHOUT_ROUTE: [(&str, &str); 2] = [
     ("stop", "it ends the host's daemon: whoever started it ends it"),
-    ("token-put", "the API makes a token's text, and asks so itself: `token-create`"),
-    ("token-check", "the API asks so itself, of each request's token"),
+    ("admission", "the API asks so itself, where somebody brings a secret or gets one"),
 ];
 
 use AccessRole::{Administrator as Administer, Operator as Operate, Viewer as View};
@@ -237,6 +250,15 @@ pub const ROUTES: &[Route] = &[
     route(Get, "/tokens", "token-list", Administer, many::<TokenReport>()),
     route(Post, "/tokens", "token-create", Administer, one::<NewTokenReport>()),
     route(Delete, "/tokens/{name}", "token-delete", Administer, one::<TokenReport>()),
+    route(Get, "/users", "user-list", Administer, many::<UserReport>()),
+    route(Post, "/users", "user-create", Administer, one::<NewCodeReport>()),
+    route(Delete, "/users/{name}", "user-delete", Administer, one::<UserReport>()),
+    route(Put, "/users/{name}/role", "user-role", Administer, one::<UserReport>()),
+    route(Post, "/users/{name}/code", "user-code", Administer, one::<NewCodeReport>()),
+    route(Put, "/users/{name}/password", "user-password", View, one::<UserReport>()),
+    route(Get, "/sessions", "session-show", View, one::<SessionReport>()),
+    route(Post, "/sessions", "session-create", View, one::<NewSessionReport>()).open(),
+    route(Delete, "/sessions", "session-delete", View, RouteAnswer::Nothing),
     route(Get, "/domains", "domain-list", View, DOMAINS),
     route(Post, "/domains", "domain-create", Administer, DOMAINS),
     route(Delete, "/domains/{name}", "domain-delete", Administer, DOMAINS),

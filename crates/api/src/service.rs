@@ -4,7 +4,7 @@
 //! What a caller can hold is bounded: requests under way, the bytes of a body, and the time for a
 //! head, a body and an answer.
 
-use crate::access::{self, ApiCaller, Origin};
+use crate::access::{ApiCaller, Origin, REFUSED_AFTER};
 use crate::audit::{AuditLog, AuditedDeed, ENTRIES_DEFAULT, ENTRIES_MAX};
 use crate::configs::ShardConfigs;
 use crate::events::{LAST_EVENT, Listeners};
@@ -18,6 +18,8 @@ use crate::openapi::document;
 use crate::problem::{PROBLEM_JSON, Problem};
 use crate::request::RequestParts;
 use crate::routes::{AskedShards, Method, PREFIX, ROUTES, Route};
+use crate::secrets::Passwords;
+use crate::sign_in;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -29,7 +31,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use operator::{AccessRole, Command, CommandReply, TokenReport};
+use operator::{AccessRole, AdmissionStep, Command, CommandReply, SessionReport};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,6 +44,8 @@ use tower_service::Service;
 pub const REQUESTS_MAX: usize = 32;
 /// Most tokens that are looked at at once. Further ones wait.
 pub(crate) const ADMISSIONS_MAX: usize = 8;
+/// Most who sign in at once. Further ones wait.
+const LOGINS_MAX: usize = 4;
 /// Largest body of a request, bytes.
 pub const BODY_MAX: usize = 64 << 10;
 /// Longest wait for the head of a request, also of the next one of a connection.
@@ -84,6 +88,9 @@ pub(crate) struct Api {
     /// Places for those whose token is looked at. They take none of the others', so that a flood of
     /// wrong tokens shuts nobody out.
     admissions: Arc<Semaphore>,
+    /// Places for those who sign in.
+    logins: Arc<Semaphore>,
+    passwords: Passwords,
     once: Once,
     listeners: Arc<Listeners>,
     audit: AuditLog,
@@ -153,7 +160,11 @@ fn handler(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
     };
     let api = Arc::clone(api);
     on(filter, move |caller: Extension<ApiCaller>, request: Request| async move {
-        match api.answer_noted(route, &caller, request).await {
+        let outcome = match route.is_open {
+            true => api.sign_in(route, request).await,
+            false => api.answer_noted(route, &caller, request).await,
+        };
+        match outcome {
             Ok(value) => json(StatusCode::OK, value.to_string()),
             Err(problem) => problem.into_response(),
         }
@@ -196,6 +207,8 @@ impl Api {
             first: AtomicUsize::new(0),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             admissions: Arc::new(Semaphore::new(ADMISSIONS_MAX)),
+            logins: Arc::new(Semaphore::new(LOGINS_MAX)),
+            passwords: Passwords::default(),
             once: Once::default(),
             listeners: Arc::new(Listeners::new(run)),
         }
@@ -219,7 +232,10 @@ impl Api {
         let path = request.uri().path().to_owned();
         let key = request.headers().get(KEY_HEADER).cloned();
         let wanted = match caller.may(route.right) {
-            Ok(()) => read(request).await.and_then(|said| route.command(&said)),
+            Ok(()) => read(request).await.and_then(|said| {
+                let wanted = route.command(&said)?;
+                caller.may_ask(&wanted.0).map(|()| wanted)
+            }),
             Err(problem) => Err(problem),
         };
         if route.method == Method::Get {
@@ -230,6 +246,7 @@ impl Api {
         let request = format!("{} {path}", route.method.name());
         let noted = tokio::spawn(async move {
             let said = wanted.as_ref().ok().cloned();
+            let said = said.map(|(said, shard)| (sign_in::without_secrets(said), shard));
             let outcome = match wanted {
                 Ok(wanted) => api.answer(route, &caller, (key, wanted)).await,
                 Err(problem) => Err(problem),
@@ -281,17 +298,17 @@ impl Api {
         caller: &ApiCaller,
         (key, wanted): (Option<HeaderValue>, KeyedCommand),
     ) -> Result<Value, Problem> {
-        let Some(key) = key.filter(|_| route.method != Method::Get) else {
-            return self.carry_out_in_turn(route, wanted).await;
+        let Some(key) = key.filter(|_| route.has_keys()) else {
+            return self.carry_out_in_turn(route, caller, wanted).await;
         };
         let key = key.to_str().map_err(|_| Problem::usage("the idempotency key is no text"))?;
         // One caller's keys say nothing of another's.
         let pending = self.once.pending((&caller.name, key), &wanted, Instant::now())?;
         // A caller that goes away takes no answer along.
-        let api = Arc::clone(self);
+        let (api, caller) = (Arc::clone(self), caller.clone());
         let first = tokio::spawn(async move {
             let begin = || async {
-                match api.carry_out_in_turn(route, wanted).await {
+                match api.carry_out_in_turn(route, &caller, wanted).await {
                     Err(problem) if problem.is_passing() => Err(problem),
                     outcome => Ok(outcome),
                 }
@@ -304,15 +321,48 @@ impl Api {
     async fn carry_out_in_turn(
         self: &Arc<Self>,
         route: &'static Route,
+        caller: &ApiCaller,
         (command, shard): KeyedCommand,
     ) -> Outcome {
-        let api = Arc::clone(self);
+        let (api, caller) = (Arc::clone(self), caller.clone());
         self.begin(move || {
-            let (command, token) = access::with_secret(command)?;
-            let answer = api.carry_out(route, &command, shard.as_deref())?;
-            Ok(access::with_token(answer, token))
+            let ask = |command: &Command| api.carry_out(route, command, shard.as_deref());
+            sign_in::carry_out(command, &caller, &api.passwords, &ask)
         })
         .await
+    }
+
+    /// Signs in, or not: a second later then, and few at a time, so that nobody tries many.
+    async fn sign_in(self: &Arc<Self>, route: &'static Route, request: Request) -> Outcome {
+        let from = request.extensions().get::<Origin>().map(|origin| origin.from.clone());
+        let what = format!("{} {}", route.method.name(), request.uri().path());
+        let wanted = read(request).await.and_then(|said| route.command(&said))?;
+        let place = Arc::clone(&self.logins).acquire_owned();
+        let Ok(Ok(_place)) = tokio::time::timeout(HEAD_MAX, place).await else {
+            return Err(Problem::busy(LOGINS_MAX));
+        };
+        let said = (sign_in::without_secrets(wanted.0.clone()), wanted.1.clone());
+        let outcome = self.carry_out_in_turn(route, &ApiCaller::nobody(), wanted).await;
+        match outcome.as_ref().map(sign_in::signed_in) {
+            // Those whom nobody knows leave no entry: they could fill the file.
+            Err(problem) => {
+                tracing::warn!(?from, problem = problem.title, "somebody did not sign in");
+                tokio::time::sleep(REFUSED_AFTER).await;
+            }
+            Ok(None) => return Err(Problem::internal("a session of nobody")),
+            Ok(Some(caller)) => {
+                let api = Arc::clone(self);
+                let note = move || {
+                    let from = from.as_deref().unwrap_or_default();
+                    let (caller, wanted) = (&caller, Some(said));
+                    let deed = AuditedDeed { caller, from, request: what, wanted, problem: None };
+                    api.audit.note(deed);
+                };
+                let noted = tokio::task::spawn_blocking(note).await;
+                noted.map_err(|_| Problem::internal(PANIC))?;
+            }
+        }
+        outcome
     }
 
     /// Who brings the token of this digest.
@@ -325,16 +375,16 @@ impl Api {
         let asked = tokio::task::spawn_blocking(move || {
             let _place = place;
             let (_, socket) = api.any()?;
-            let command = Command::TokenCheck { digest };
+            let command = Command::Admission(AdmissionStep::TokenCheck { digest: digest.clone() });
             match exchange(socket, &command, ALIVE_MAX) {
-                Ok(CommandReply::Ok(value)) => serde_json::from_value::<TokenReport>(value)
-                    .map_err(|error| Problem::internal(error.to_string())),
+                Ok(CommandReply::Ok(value)) => serde_json::from_value::<SessionReport>(value)
+                    .map_err(|error| Problem::internal(error.to_string()))
+                    .map(|report| ApiCaller::known(report, digest)),
                 Ok(CommandReply::Error(_)) => Err(Problem::no_token()),
                 Err(_) => Err(no_host()),
             }
         });
-        let token = asked.await.unwrap_or_else(|_| Err(Problem::internal(PANIC)))?;
-        Ok(ApiCaller { name: token.name, role: token.role })
+        asked.await.unwrap_or_else(|_| Err(Problem::internal(PANIC)))
     }
 
     async fn look(

@@ -3,7 +3,7 @@
 //! allows.
 
 use api::{ApiOptions, ApiServer, Authority, ListenerKey, NetworkDoor, NoConfigs, start};
-use operator::{Command, CommandFailure, CommandReply, ErrorKind};
+use operator::{AdmissionStep, Command, CommandFailure, CommandReply, ErrorKind};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 const VIEWER: &str = "gbn_1111111111111111111111111111111111111111111111111111111111111111";
 const OPERATOR: &str = "gbn_2222222222222222222222222222222222222222222222222222222222222222";
+const SESSION: &str = "gbn_4444444444444444444444444444444444444444444444444444444444444444";
+const CODE: &str = "ABCDE-FGH2J-KMN34-PQRST";
 const STRANGER: &str = "gbn_3333333333333333333333333333333333333333333333333333333333333333";
 
 fn digest(token: &str) -> String {
@@ -32,21 +34,50 @@ fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
         BufReader::new(&stream).read_line(&mut line).expect("a question");
         let command: Command = serde_json::from_str(&line).expect("a command");
         let token = |name: &str, role: &str| {
-            CommandReply::Ok(json!({"name": name, "role": role, "created": 1, "expires": 2}))
+            CommandReply::Ok(json!({"name": name, "role": role, "is_user": false,
+                                    "lacks_password": false, "expires": 2}))
+        };
+        let session = |is_it: bool| {
+            let anna = json!({"name": "anna", "role": "operator", "is_user": true,
+                              "lacks_password": true, "expires": 2});
+            CommandReply::Ok(if is_it { anna } else { Value::Null })
         };
         let reply = match &command {
-            Command::TokenCheck { digest: it } if *it == digest(VIEWER) => token("v", "viewer"),
-            Command::TokenCheck { digest: it } if *it == digest(OPERATOR) => token("o", "operator"),
-            Command::TokenCheck { .. } => CommandReply::Error(CommandFailure {
-                kind: ErrorKind::Failed,
-                message: "none".to_owned(),
-            }),
-            Command::TokenPut { name, .. } => token(name, "viewer"),
+            Command::Admission(AdmissionStep::TokenCheck { digest: it })
+                if *it == digest(VIEWER) =>
+            {
+                token("v", "viewer")
+            }
+            Command::Admission(AdmissionStep::TokenCheck { digest: it })
+                if *it == digest(OPERATOR) =>
+            {
+                token("o", "operator")
+            }
+            Command::Admission(AdmissionStep::TokenCheck { digest: it })
+                if *it == digest(SESSION) =>
+            {
+                session(true)
+            }
+            Command::Admission(AdmissionStep::SessionPut { code, .. }) => {
+                session(code.as_deref() == Some(&digest(&CODE.replace('-', ""))))
+            }
+            Command::Admission(AdmissionStep::PasswordGet { .. }) => CommandReply::Ok(Value::Null),
+            Command::Admission(AdmissionStep::TokenCheck { .. }) => {
+                CommandReply::Error(CommandFailure {
+                    kind: ErrorKind::Failed,
+                    message: "none".to_owned(),
+                })
+            }
+            Command::Admission(AdmissionStep::TokenPut { name, .. }) => token(name, "viewer"),
             _ => CommandReply::Ok(serde_json::to_value(&command).expect("a command")),
         };
         // What health checks look at by themselves is nobody's question.
         let looks = matches!(command, Command::Status | Command::Metrics | Command::TokenList);
-        if !looks && !matches!(command, Command::TokenCheck { .. } | Command::ClusterShow) {
+        let is_check = matches!(
+            command,
+            Command::Admission(AdmissionStep::TokenCheck { .. }) | Command::ClusterShow
+        );
+        if !looks && !is_check {
             asked.lock().expect("no panic").push(command);
         }
         let _ = writeln!(stream, "{}", serde_json::to_string(&reply).expect("a reply"));
@@ -124,7 +155,8 @@ fn ask(served: &Served, head: &str, token: Option<&str>, body: &str) -> (u16, Va
 
 /// Every route, every list, and what is no route.
 fn everything() -> Vec<String> {
-    let routes = api::ROUTES.iter().map(|route| format!("{} {}", route.method.name(), route.path));
+    let closed = api::ROUTES.iter().filter(|route| !route.is_open);
+    let routes = closed.map(|route| format!("{} {}", route.method.name(), route.path));
     let lists = api::LISTS.iter().map(|list| format!("GET {}", list.path));
     let more = ["GET /events", "GET /openapi.json", "GET /nothing", "POST /status"];
     let all = routes.chain(lists).chain(more.map(str::to_owned));
@@ -197,7 +229,10 @@ fn the_text_of_a_new_token_is_told_once_and_no_shard_hears_it() {
     let token = said["token"].as_str().expect("its text").to_owned();
     assert!(token.starts_with("gbn_") && said["name"] == "ci", "{said}");
     let asked = served.asked.lock().expect("no panic").clone();
-    let [Command::TokenPut { digest: told, .. }] = asked.as_slice() else { panic!("{asked:?}") };
+    let [Command::Admission(AdmissionStep::TokenPut { digest: told, .. })] = asked.as_slice()
+    else {
+        panic!("{asked:?}")
+    };
     assert_eq!(*told, digest(&token));
 }
 
@@ -265,4 +300,67 @@ fn what_would_change_something_is_noted_with_its_caller() {
     assert!(last.caller.starts_with("uid ") && last.from == "unix", "{last:?}");
     let before: Vec<api::AuditEntry> = client.get("/audit?limit=1&before=3").expect("entries");
     assert_eq!(before, entries[1..2]);
+}
+
+const SIGN_IN: &str = "POST /api/v1/sessions";
+
+#[test]
+fn a_code_signs_in_and_nothing_else_is_open() {
+    let served = serve("session");
+    let code = json!({ "code": CODE.to_lowercase() }).to_string();
+    let (status, made) = ask(&served, SIGN_IN, None, &code);
+    assert_eq!((status, &made["name"]), (200, &json!("anna")), "{made}");
+    assert!(made["token"].as_str().is_some_and(|token| token.starts_with("gbn_")), "{made}");
+
+    let begun = Instant::now();
+    for wrong in [
+        json!({ "code": "AAAAA-AAAAA-AAAAA-AAAAA" }),
+        json!({ "code": "x" }),
+        json!({ "user": "anna", "password": "correct horse battery" }),
+    ] {
+        let (status, problem) = ask(&served, SIGN_IN, None, &wrong.to_string());
+        assert_eq!((status, &problem["type"]), (401, &json!("/problems/not-signed-in")));
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(3), "a second each");
+
+    for (head, body) in [
+        ("GET /api/v1/sessions", ""),
+        ("DELETE /api/v1/sessions", ""),
+        ("POST /api/v1/sessions/", "{}"),
+        ("POST /api/v1//sessions", "{}"),
+        ("POST /api/v1/./sessions", "{}"),
+        ("PUT /api/v1/sessions", "{}"),
+        ("POST /api/v1/sessions/../volumes", "{}"),
+        ("GET /api/v1/users", ""),
+        ("POST /api/v1/users", "{}"),
+    ] {
+        assert_eq!(ask(&served, head, None, body).0, 401, "{head}");
+    }
+}
+
+#[test]
+fn who_has_signed_in_changes_its_own_password_and_signs_out() {
+    let served = serve("own");
+    let (status, me) = ask(&served, "GET /api/v1/sessions", Some(SESSION), "");
+    assert_eq!((status, &me["is_user"], &me["role"]), (200, &json!(true), &json!("operator")));
+    let password = json!({ "password": "correct horse battery" }).to_string();
+    let change = |whose: &str| {
+        ask(&served, &format!("PUT /api/v1/users/{whose}/password"), Some(SESSION), &password)
+    };
+    assert_eq!(change("anna").0, 200);
+    assert_eq!(change("bert").0, 403);
+    assert_eq!(ask(&served, "DELETE /api/v1/sessions", Some(SESSION), "").0, 200);
+    assert_eq!(ask(&served, "DELETE /api/v1/sessions", Some(VIEWER), "").0, 400, "a token");
+    let asked = served.asked.lock().expect("no panic").clone();
+    let session = digest(SESSION);
+    let [
+        Command::Admission(AdmissionStep::PasswordPut { name, session: spared, .. }),
+        Command::Admission(AdmissionStep::SessionEnd { digest }),
+    ] = asked.as_slice()
+    else {
+        panic!("{asked:?}")
+    };
+    assert_eq!((name.as_str(), spared.as_ref(), digest), ("anna", Some(&session), &session));
+    let audit = std::fs::read_to_string(served.folder.join("audit.jsonl")).expect("an audit");
+    assert!(audit.contains("\"user anna\"") && !audit.contains("correct horse"), "{audit}");
 }

@@ -50,15 +50,16 @@ fn what_only_looks_may_be_done_by_all_who_may_look() {
     for route in ROUTES.iter().filter(|route| route.method == Method::Get) {
         // Who may get in is for those to know who decide about it.
         let needed = match route.command {
-            "token-list" => AccessRole::Administrator,
+            "token-list" | "user-list" => AccessRole::Administrator,
             _ => AccessRole::Viewer,
         };
         assert_eq!(route.right, needed, "{}", route.command);
     }
 }
 
-/// The same as [`samples`], about disk groups and tokens.
+/// The same as [`samples`], about disk groups, tokens and users.
 fn more_samples() -> Vec<Value> {
+    let password = "correct horse battery";
     vec![
         json!({ "command": "health-show" }),
         json!({ "command": "health-history", "limit": 7, "after": "12" }),
@@ -67,6 +68,15 @@ fn more_samples() -> Vec<Value> {
             "reason": "x",
         }),
         json!({ "command": "health-unsilence", "check": "hosts.answering" }),
+        json!({ "command": "user-list" }),
+        json!({ "command": "user-create", "name": "anna", "role": "viewer", "seconds": 60 }),
+        json!({ "command": "user-code", "name": "anna", "seconds": 60 }),
+        json!({ "command": "user-role", "name": "anna", "role": "operator" }),
+        json!({ "command": "user-password", "name": "anna", "password": password }),
+        json!({ "command": "user-delete", "name": "anna" }),
+        json!({ "command": "session-create", "user": "anna", "password": password }),
+        json!({ "command": "session-show" }),
+        json!({ "command": "session-delete" }),
         json!({ "command": "token-list" }),
         json!({ "command": "token-create", "name": "ci", "role": "viewer", "seconds": 60 }),
         json!({ "command": "token-delete", "name": "ci" }),

@@ -58,8 +58,10 @@ mod scrub;
 pub use scrub::ScrubCommand;
 
 mod token;
+mod user;
 
 pub use token::TokenCommand;
+pub use user::UserCommand;
 
 mod volume;
 
@@ -162,9 +164,12 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Look at what is being copied to copies that are behind or new
     #[command(subcommand, arg_required_else_help = true)]
     Resync(ResyncCommand),
-    /// Who may ask the API over the network
+    /// Programs that may ask the API over the network
     #[command(subcommand, arg_required_else_help = true)]
     Token(TokenCommand),
+    /// People who may ask the API over the network
+    #[command(subcommand, arg_required_else_help = true)]
+    User(UserCommand),
     /// Who changed what, from where, and what came of it
     #[command(subcommand, arg_required_else_help = true)]
     Audit(AuditCommand),

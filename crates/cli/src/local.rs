@@ -8,6 +8,7 @@
 
 mod create;
 mod directory_home;
+mod first_user;
 mod layout;
 mod lock;
 mod one_host;

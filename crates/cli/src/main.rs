@@ -12,7 +12,7 @@
 //! command line       main, args, door      what was asked, and who carries it out
 //! operator           commands, hosts       the cluster and its hosts
 //!                    watch, health
-//!                    volume, orphan, scrub, token, audit
+//!                    volume, orphan, scrub, token, user, audit
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
 //!                    gather                the answers of all hosts as one report
@@ -74,6 +74,7 @@ mod shards;
 mod target;
 mod token;
 mod upgrade;
+mod user;
 mod volume;
 mod watch;
 mod wear;
@@ -243,6 +244,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Policy(command) => policy::policy(cli, command),
         GabionCommand::Scrub(command) => scrub::scrub(cli, command),
         GabionCommand::Token(command) => token::token(cli, command),
+        GabionCommand::User(command) => user::user(cli, command),
         GabionCommand::Audit(command) => audit::audit(cli, *command),
         GabionCommand::Api(command) => serve::api(*command),
         GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),

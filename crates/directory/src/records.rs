@@ -12,6 +12,7 @@ mod cache;
 mod connections;
 mod domains;
 mod error;
+mod formats;
 mod json;
 mod keys;
 mod kind;
@@ -24,6 +25,7 @@ mod orphan;
 mod owner;
 mod policy;
 mod stored;
+mod users;
 mod writers;
 
 pub use keys::{
@@ -34,7 +36,9 @@ pub use keys::{
     parse_volume_key, policy_key, removed_key, settings_key, trash_name, volume_key,
 };
 
-pub use access::{AccessRecord, AccessRole, AccessToken, TOKENS_MAX, access_key, digest_of};
+pub use access::{
+    AccessRecord, AccessRole, AccessToken, TOKENS_MAX, access_key, digest_of, digest_text,
+};
 pub use affinity::{Affinity, FORMAT_AFFINITY};
 pub use cache::FORMAT_CACHE;
 pub use connections::Connections;
@@ -43,6 +47,10 @@ pub use domains::{
 };
 pub use error::RecordError;
 use error::{are_unique, ensure};
+pub use formats::{
+    FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_LIMITS, FORMAT_MEMBERS, FORMAT_POLICY,
+    FORMAT_RESERVE, FORMAT_RUNS, FORMAT_STRIPED, FORMAT_TRASHED, FORMAT_WRITER,
+};
 pub use json::FORMAT;
 use keys::NAME_RULE;
 pub use kind::ClusterKind;
@@ -60,6 +68,9 @@ pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, Maint
 pub use orphan::{About, Missing, OrphanRecord};
 pub use owner::OwnerRecord;
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
+pub use users::{
+    SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount, UserSession, UsersRecord, users_key,
+};
 pub use writers::{FORMAT_WRITERS, Writers, Writing};
 
 use base::{
@@ -76,27 +87,6 @@ pub const COMPONENTS_MAX: usize = 8;
 pub const GROUPS_MAX: usize = 16;
 /// Bytes of the longest address or URI in a record.
 pub const ADDRESS_BYTES_MAX: usize = 512;
-/// The format of a volume's record with a reserve.
-pub const FORMAT_RESERVE: u32 = 2;
-/// The format of a volume's record that allows one connection at a time, with or without a reserve.
-pub const FORMAT_CONNECTIONS: u32 = 3;
-/// The format of a volume's record that follows a policy without limits, whatever else it has.
-pub const FORMAT_POLICY: u32 = 4;
-/// The format of a volume's record that follows a policy with limits, whatever else it has.
-pub const FORMAT_LIMITS: u32 = 5;
-/// The format of a volume's record that says how large its objects are, whatever else it has.
-pub const FORMAT_RUNS: u32 = 6;
-/// The format of the record of a volume that can be brought back, whatever else it has.
-pub const FORMAT_TRASHED: u32 = 7;
-/// The format of a volume's record that is, or is to be, striped, whatever else it has.
-pub const FORMAT_STRIPED: u32 = 8;
-/// The format of an object's record that has claims or is doubted.
-pub const FORMAT_HISTORY: u32 = 2;
-/// The format of an object's record in which a component takes the place of another one, or that
-/// names components that were taken out; with or without claims.
-pub const FORMAT_MEMBERS: u32 = 3;
-/// The format of the record of an object of which one host writes at a time, whatever else it has.
-pub const FORMAT_WRITER: u32 = 4;
 /// Components that an object's record remembers to have been taken out, until they are deleted.
 pub const REMOVED_MAX: usize = 8;
 /// Claims that an object's record remembers. A component that missed more of them is compared by

@@ -32,6 +32,7 @@ mod resync;
 mod scrub;
 mod status;
 mod upgrade;
+mod users;
 mod volumes;
 
 use crate::care::backups::Backups;
@@ -139,10 +140,9 @@ impl Operations {
             | Command::GroupClose { .. }
             | Command::GroupOpen { .. }
             | Command::GroupRemove { .. }) => reply(self.change_group(command).await),
-            command @ (Command::PolicyList
-            | Command::PolicyCreate { .. }
-            | Command::PolicyEdit { .. }
-            | Command::PolicyCheck { .. }
+            #[rustfmt::skip]
+            command @ (Command::PolicyList | Command::PolicyCreate { .. }
+            | Command::PolicyEdit { .. } | Command::PolicyCheck { .. }
             | Command::PolicyWhatIf { .. }
             | Command::PolicyDelete { .. }) => self.policy_command(command).await,
             command @ (Command::ClusterShow
@@ -156,11 +156,12 @@ impl Operations {
             command @ (Command::MaintenanceCheck { .. }
             | Command::MaintenanceEnter { .. }
             | Command::MaintenanceExit { .. }) => reply(self.maintenance_command(command).await),
-            command @ (Command::TokenList
-            | Command::TokenCreate { .. }
-            | Command::TokenPut { .. }
-            | Command::TokenDelete { .. }
-            | Command::TokenCheck { .. }) => self.access_command(command).await,
+            #[rustfmt::skip]
+            command @ (Command::TokenList | Command::TokenCreate { .. } | Command::UserList
+            | Command::TokenDelete { .. } | Command::UserCreate { .. } | Command::UserCode { .. }
+            | Command::UserRole { .. } | Command::UserPassword { .. } | Command::UserDelete { .. }
+            | Command::SessionCreate { .. } | Command::SessionShow | Command::SessionDelete
+            | Command::Admission(_)) => self.access_command(command).await,
             command @ (Command::DomainList
             | Command::DomainCreate { .. }
             | Command::DomainDelete { .. }

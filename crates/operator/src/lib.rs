@@ -4,8 +4,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `command` | questions |
-//! | `reply` | the form of an answer |
+//! | `command` | questions, and the form of an answer |
 //! | `report` | answers |
 //! | `health` | what the answers come to: checks, each with what mends it |
 //! | `merge` | the answers of several hosts, as one |
@@ -14,13 +13,14 @@
 mod command;
 pub mod health;
 mod merge;
-mod reply;
 mod report;
 
-pub use command::{Command, GroupConfig, NewVolume, PolicyRules, RateLimit};
+pub use command::{
+    AdmissionStep, Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, NewVolume,
+    PolicyRules, RateLimit,
+};
 pub use directory::AccessRole;
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
-pub use reply::{CommandFailure, CommandReply, ErrorKind};
 pub use report::{
     BLOCKS_LOST, BLOCKS_MENDED, BackupReport, CachedReport, CheckReport, CheckState, ClassReport,
     ClusterReport, ComplianceReport, ComplianceState, ComponentReport, DESTAGE_STOOD_STILL,
@@ -28,12 +28,13 @@ pub use report::{
     GroupReport, Health, HealthChange, HealthHistory, HealthReport, HeldReport, HomeReport,
     HostLevel, HostReport, HostState, LatencyReport, LayoutReport, LimitedReport, LinksReport,
     MaintenanceReport, MemoryPart, MemoryReport, MemoryUse, MetricsReport, MoveReport, MovedCopy,
-    NewTokenReport, NotFollowing, NotRepaired, OperationKind, OperationReport, OrphanReport,
-    OwnedVolume, PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport,
-    PolicyReport, ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport,
-    RestoreReport, ResyncReason, ResyncReport, ResyncSum, ResyncTotals, Role, ScrubReport,
-    SpaceReport, StageReport, StageTotal, StalePart, StaleReport, StatusReport, TokenReport,
-    TrafficReport, TrashedReport, TurnsReport, UpgradeReport, VolumePolicy, VolumeReport,
-    VolumeTally, VolumeWithoutHost, WriterReport, WritesReport, by_host, seconds_left, shards_of,
+    NewCodeReport, NewSessionReport, NewTokenReport, NotFollowing, NotRepaired, OperationKind,
+    OperationReport, OrphanReport, OwnedVolume, PlaceKind, PlaceReport, PlacementReport,
+    PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport,
+    RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason, ResyncReport,
+    ResyncSum, ResyncTotals, Role, ScrubReport, SessionReport, SpaceReport, StageReport,
+    StageTotal, StalePart, StaleReport, StatusReport, TokenReport, TrafficReport, TrashedReport,
+    TurnsReport, UpgradeReport, UserReport, VolumePolicy, VolumeReport, VolumeTally,
+    VolumeWithoutHost, WriterReport, WritesReport, by_host, seconds_left, shards_of,
 };
 pub use volume::LATENCY_BOUNDS_US;

@@ -13,7 +13,9 @@ mod policy;
 mod resync;
 mod writes;
 
-pub use access::{NewTokenReport, TokenReport};
+pub use access::{
+    NewCodeReport, NewSessionReport, NewTokenReport, SessionReport, TokenReport, UserReport,
+};
 use directory::{ClusterKind, Connections, Labels, Writers};
 pub use domains::{DomainReport, DomainsReport};
 pub use group::{

@@ -36,7 +36,7 @@ Then: curl --cacert ca.pem -H \"Authorization: Bearer gbn_...\" https://HOST:744
     },
 }
 
-fn role(text: &str) -> Result<AccessRole, String> {
+pub fn role(text: &str) -> Result<AccessRole, String> {
     let known = [AccessRole::Viewer, AccessRole::Operator, AccessRole::Administrator];
     let found = known.into_iter().find(|role| role.name() == text);
     found.ok_or_else(|| "is neither 'viewer', 'operator' nor 'administrator'".to_owned())

@@ -2,14 +2,17 @@
 //! `gabion up` and `gabion down`.
 
 use super::create;
+use super::first_user::first_code;
 use super::layout::{ClusterFile, DATA_DEFAULT, Layout, Mode};
 use super::lock::{FolderClaim, is_held};
 use super::supervisor::{Question, Supervisor, SupervisorAnswer};
 use crate::Fail;
 use crate::args::{Cli, Output, UpArgs};
+use crate::client::ApiDoor;
 use crate::daemon::start_log;
 use crate::output::{self, say};
 use anyhow::{Context, Result};
+use operator::NewCodeReport;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -165,12 +168,15 @@ fn wait_ready(mut look: impl FnMut() -> Result<SupervisorAnswer>) -> Result<()> 
 fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     let address = layout.api_address().map(|address| format!("https://{address}"));
     let ca_file = layout.keys().join(api::CA_FILE);
+    let code = first_code(&ApiDoor::any(&layout.api_socket()));
     if cli.output == Output::Json {
         let urls: Vec<_> = address.iter().collect();
         let summary = serde_json::json!({
             "data": layout.root(), "hosts": cluster.machine_names(), "shards": cluster.host_names(),
             "mode": cluster.mode,
             "api": { "socket": layout.api_socket(), "urls": urls, "ca_file": ca_file },
+            "user": code.as_ref().map(|code| &code.name),
+            "code": code.as_ref().map(|code| &code.code),
         });
         say!("{summary}");
         return Ok(());
@@ -187,6 +193,9 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     if let Some(address) = address {
         let (create, ca) = ("gabion token create NAME --role viewer", ca_file.display());
         say!("with a token ({create}): curl --cacert {ca} {address}/api/v1/status");
+        if let Some(NewCodeReport { name, code, .. }) = code {
+            say!("or sign in as '{name}', once with the code {code}");
+        }
     }
     say!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
     Ok(())

@@ -94,7 +94,7 @@ impl AccessRecord {
         let stored = |token: &AccessToken| StoredToken {
             name: token.name.clone(),
             role: token.role,
-            digest: hex(&token.digest),
+            digest: digest_text(&token.digest),
             created: token.created,
             expires: token.expires,
         };
@@ -120,7 +120,9 @@ impl AccessRecord {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// A digest as [`digest_of`] reads it.
+#[must_use]
+pub fn digest_text(bytes: &[u8; DIGEST_BYTES]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -78,6 +78,7 @@ fn decoded(input: &[u8]) {
     again(input, DomainsRecord::decode, DomainsRecord::encode);
     again(input, MaintenanceRecord::decode, MaintenanceRecord::encode);
     again(input, AccessRecord::decode, AccessRecord::encode);
+    again(input, UsersRecord::decode, UsersRecord::encode);
 }
 
 fn records_of(input: &[u8]) {

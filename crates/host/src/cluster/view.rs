@@ -8,7 +8,7 @@ use base::{ComponentId, Map, ObjectId, SECTOR_SIZE, Set, ShardId, VolumeId, Writ
 use directory::{
     AccessRecord, AliveRecord, ClusterKind, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry,
     Level, MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
-    RemovedShardRecord, SettingsRecord, ShardRecord, VolumeRecord, Writing,
+    RemovedShardRecord, SettingsRecord, ShardRecord, UsersRecord, VolumeRecord, Writing,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -54,8 +54,7 @@ struct ViewInner {
     settings: Cell<Option<SettingsRecord>>,
     /// Hosts in maintenance; `None` where there is no record.
     maintenance: RefCell<Option<MaintenanceRecord>>,
-    /// Tokens; `None` where there is no record.
-    access: RefCell<Option<AccessRecord>>,
+    access: AccessView,
     /// Fault domains; `None` where there is no record.
     domains: RefCell<Option<DomainsRecord>>,
     /// The same, by host.
@@ -246,9 +245,7 @@ impl View {
         if key == directory::maintenance_key() {
             inner.maintenance.replace(Some(MaintenanceRecord::decode(value)?));
         }
-        if key == directory::access_key() {
-            inner.access.replace(Some(AccessRecord::decode(value)?));
-        }
+        inner.access.put(key, value)?;
         if key == directory::domains_key() {
             self.set_domains(Some(DomainsRecord::decode(value)?));
         }
@@ -294,9 +291,7 @@ impl View {
         if key == directory::maintenance_key() {
             self.0.maintenance.replace(None);
         }
-        if key == directory::access_key() {
-            self.0.access.replace(None);
-        }
+        self.0.access.delete(key);
         if key == directory::domains_key() {
             self.set_domains(None);
         }
@@ -326,7 +321,7 @@ impl View {
             .chain(self.0.cluster.get().map(|_| directory::cluster_key()))
             .chain(self.0.settings.get().map(|_| directory::settings_key()))
             .chain(self.0.maintenance.borrow().as_ref().map(|_| directory::maintenance_key()))
-            .chain(self.0.access.borrow().as_ref().map(|_| directory::access_key()))
+            .chain(self.0.access.keys())
             .chain(self.0.domains.borrow().as_ref().map(|_| directory::domains_key()))
             .collect()
     }
@@ -533,9 +528,14 @@ impl View {
         self.0.maintenance.borrow().clone().unwrap_or_default()
     }
 
-    /// Who may ask the API over the network.
+    /// Tokens that open the API over the network.
     pub fn access(&self) -> AccessRecord {
-        self.0.access.borrow().clone().unwrap_or_default()
+        self.0.access.tokens()
+    }
+
+    /// Who may sign in, and who has.
+    pub fn users(&self) -> UsersRecord {
+        self.0.access.users()
     }
 
     /// The fault domains, and the hosts in them.
@@ -585,8 +585,11 @@ impl View {
     }
 }
 
+mod access;
 mod pages;
 mod wanted;
+
+use access::AccessView;
 
 pub use wanted::Wanted;
 

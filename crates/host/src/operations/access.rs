@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tokens: who may ask the API over the network (docs/operations/access.md).
+//! Tokens: who may ask the API over the network (docs/operations/access.md). People who sign in:
+//! `users`.
 //!
 //! The API makes a token's text, and the directory gets its digest alone. So a host can tell
 //! whether a token opens something, and neither a host, nor the directory, nor a backup of it can
@@ -7,26 +8,50 @@
 
 use super::{Operations, Outcome, failed, reply, usage};
 use directory::{AccessRecord, AccessRole, AccessToken, Level, TOKENS_MAX, access_key, digest_of};
-use operator::{Command, CommandReply, TokenReport};
+use operator::{AdmissionStep, Command, CommandReply, SessionReport, TokenReport};
 
 /// A token is for ten years at most, seconds.
 const TOKEN_SECONDS_MAX: u64 = 3653 * 86_400;
 
 impl Operations {
-    /// Carries out what is asked about tokens.
+    /// Carries out what is asked about tokens, users and sessions.
     pub(super) async fn access_command(&self, command: Command) -> CommandReply {
         match command {
-            Command::TokenPut { name, role, seconds, digest } => {
-                reply(self.put_token(name, role, (seconds, &digest)).await)
-            }
-            Command::TokenDelete { name } => reply(self.delete_token(&name).await),
-            Command::TokenCheck { digest } => reply(self.check_token(&digest)),
             Command::TokenList => reply(Ok(self.tokens())),
-            _ => reply::<()>(Err(usage("the API makes tokens: 'gabion token create'"))),
+            Command::TokenDelete { name } => reply(self.delete_token(&name).await),
+            Command::Admission(step) => self.admission(step).await,
+            Command::UserList => reply(Ok(self.user_reports())),
+            Command::UserRole { name, role } => reply(self.change_role(&name, role).await),
+            Command::UserDelete { name } => reply(self.delete_user(&name).await),
+            _ => reply::<()>(Err(usage("the API makes secrets, and asks by their digests"))),
         }
     }
 
-    fn seconds(&self) -> u64 {
+    /// What the API asks about a secret.
+    async fn admission(&self, step: AdmissionStep) -> CommandReply {
+        match step {
+            AdmissionStep::TokenPut { name, role, seconds, digest } => {
+                reply(self.put_token(name, role, (seconds, &digest)).await)
+            }
+            AdmissionStep::TokenCheck { digest } => reply(self.check_token(&digest)),
+            AdmissionStep::CodePut { name, role, seconds, digest } => {
+                reply(self.put_code(name, role, (seconds, &digest)).await)
+            }
+            AdmissionStep::PasswordPut { name, password, session } => {
+                reply(self.put_password(&name, password, session.as_deref()).await)
+            }
+            AdmissionStep::PasswordGet { name } => {
+                let users = self.view.users();
+                reply(Ok(users.user(&name).and_then(|user| user.password.clone())))
+            }
+            AdmissionStep::SessionPut { user, password, code, seconds, digest } => {
+                reply(self.put_session((user, password, code), (seconds, &digest)).await)
+            }
+            AdmissionStep::SessionEnd { digest } => reply(self.end_session(&digest).await),
+        }
+    }
+
+    pub(super) fn seconds(&self) -> u64 {
         self.env.wall().0 / 1_000_000_000
     }
 
@@ -99,10 +124,18 @@ impl Operations {
 
     /// By what this host last heard of the directory, so that a directory that is away shuts nobody
     /// out.
-    fn check_token(&self, digest: &str) -> Outcome<TokenReport> {
+    fn check_token(&self, digest: &str) -> Outcome<SessionReport> {
         let access = self.view.access();
         let found = digest_of(digest).and_then(|digest| access.opens(&digest, self.seconds()));
-        found.map(token_report).ok_or_else(|| failed("no token of this text opens anything"))
+        let of_token = |token: &AccessToken| SessionReport {
+            name: token.name.clone(),
+            role: token.role,
+            is_user: false,
+            lacks_password: false,
+            expires: Some(token.expires),
+        };
+        let found = found.map(of_token).or_else(|| self.session_of(digest));
+        found.ok_or_else(|| failed("no token of this text opens anything"))
     }
 
     fn tokens(&self) -> Vec<TokenReport> {

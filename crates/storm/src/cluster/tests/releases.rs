@@ -3,7 +3,7 @@
 
 use super::*;
 use directory::{ClusterKind, ClusterRecord, Directory, Labels, Level, Transaction, cluster_key};
-use operator::{AccessRole, HostState, UpgradeReport};
+use operator::{AccessRole, AdmissionStep, HostState, UpgradeReport};
 use wire::{VERSION, VERSION_MIN};
 
 const BLOCK: u64 = 4096;
@@ -104,7 +104,8 @@ fn a_cluster_uses_what_is_new_once_all_its_hosts_have_the_release() {
     let early = cluster.ask(0, Command::VolumeCreate(cached)).expect_err("nor would it this one");
     assert!(early.contains("read cache that is kept for volumes came with level 5"), "{early}");
     let (name, role, digest) = ("ci".to_owned(), AccessRole::Viewer, "0".repeat(64));
-    let token = Command::TokenPut { name, role, seconds: 60, digest };
+    let token = AdmissionStep::TokenPut { name, role, seconds: 60, digest };
+    let token = Command::Admission(token);
     let early = cluster.ask(0, token).expect_err("nor would it know this record");
     assert!(early.contains("tokens came with level 7"), "{early}");
     let early = cluster.label_team(0).expect_err("the older release would not read the volume");
