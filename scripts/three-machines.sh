@@ -93,6 +93,18 @@ all_up
 [ "$(up)" = 4 ] || { say "not all hosts came up"; tail -n 5 "$area"/host*.log; exit 1; }
 wait_for_voters "1 2 3"
 
+# What a host says of a health check: STATE and what mends it.
+check() { # number, CHECK
+  { on_host "$1" health --output json || true; } |
+    field "next('%s %s' % (c['state'], '; '.join(c['mend'])) for c in it['checks'] if c['id'] == '$2')" || true
+}
+wait_for_check() { # number, CHECK, SAID
+  for _ in $(seq 450); do [[ $(check "$1" "$2") = $3 ]] && return; sleep 0.1; done
+  say "the check $2 is '$(check "$1" "$2")', not '$3'"; exit 1
+}
+# The members of the directory are looked at every half a minute.
+wait_for_check 1 directory.members "green *"
+
 on_host 1 volume create far --size 64MiB
 show() { on_host 1 volume show far --output json; }
 socket_uri="nbd+unix:///far?socket=$area/run1/nbd.sock"
@@ -104,6 +116,7 @@ ip link set "$net-v$other" down
 sleep 12
 state=$(show | field "[c['state'] for c in it['components'] if c['host'].split('.')[0] == 'host$other'][0]")
 [ "$state" = absent ] || { say "host$other is silent and its component is $state, not absent"; exit 1; }
+wait_for_check 1 hosts.answering "yellow ssh host$other systemctl start gabion"
 ip link set "$net-v$other" up
 wait "$load" || { say "three-machines: I/O failed"; cat "$area/load.json"; exit 1; }
 background=""
@@ -152,4 +165,5 @@ on_host 1 volume create late --size 16MiB --ftt 1
 kill -9 "${daemon_of[1]}"; pkill -9 -f "$area/directory1/etcd-" || true
 for _ in $(seq 300); do on_host 2 volume delete late --yes --now >/dev/null 2>"$area/said" && break; sleep 0.1; done
 [ ! -s "$area/said" ] || { say "nothing can be changed:"; cat "$area/said"; exit 1; }
+wait_for_check 2 directory.members "yellow gabion directory members"
 say "three-machines: the directory moved from a lost host to one without disks, and outlived another one"

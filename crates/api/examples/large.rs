@@ -142,12 +142,14 @@ fn main() {
         socket: socket.clone(),
         shards,
         configs: std::sync::Arc::new(api::NoConfigs),
+        machine: std::sync::Arc::new(api::NoLook),
         network: None,
         joining: None,
         audit: None,
     })
     .expect("an API");
-    let lists = ["/volumes", "/volumes?limit=1000", "/volumes?name=*77", "/shards", "/status"];
+    let lists =
+        ["/volumes", "/volumes?limit=1000", "/volumes?name=*77", "/shards", "/status", "/health"];
     let paths = lists.into_iter().map(|path| format!("/api/v1{path}"));
     for path in paths.chain(["/metrics".to_owned()]) {
         let mut took: Vec<(Duration, usize)> = (0..TIMES).map(|_| ask(&socket, &path)).collect();

@@ -5,14 +5,13 @@
 //! where it was refused. Callers that nobody knows leave none: they could fill the file.
 
 use crate::access::ApiCaller;
+use crate::lines::{JsonLines, entries_in};
 use crate::problem::Problem;
 use operator::Command;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
@@ -61,14 +60,7 @@ pub struct AuditedDeed<'a> {
 }
 
 /// The file, where there is one.
-pub struct AuditLog(Option<Mutex<Journal>>);
-
-struct Journal {
-    path: PathBuf,
-    file: File,
-    /// The number of the newest entry.
-    newest: u64,
-}
+pub struct AuditLog(Option<Mutex<JsonLines>>);
 
 impl AuditLog {
     /// Goes on with the file at `path`; without a path nothing is kept.
@@ -77,18 +69,17 @@ impl AuditLog {
     /// Those of the file system.
     pub fn open(path: Option<PathBuf>) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let newest = [aside(&path), path.clone()].iter().map(|path| newest_in(path)).max();
-        let file = open(&path)?;
-        Ok(Self(Some(Mutex::new(Journal { path, file, newest: newest.unwrap_or(0) }))))
+        Ok(Self(Some(Mutex::new(JsonLines::open(path, FILE_BYTES_MAX)?))))
     }
 
     /// Notes what was asked for and what came of it. Where it cannot be written, the log says so,
     /// and the change stands.
     pub fn note(&self, deed: AuditedDeed<'_>) {
-        let Some(journal) = &self.0 else { return };
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = journal.note(deed) {
-            tracing::error!(%error, path = %journal.path.display(), "a change is not in the audit");
+        let Some(lines) = &self.0 else { return };
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entry(lines.next(), deed);
+        if let Err(error) = lines.add(&entry) {
+            tracing::error!(%error, path = %lines.path().display(), "a change is not in the audit");
         }
     }
 
@@ -97,87 +88,39 @@ impl AuditLog {
     /// # Errors
     /// Those of the file system.
     pub fn entries(&self, before: u64, limit: usize) -> io::Result<Vec<AuditEntry>> {
-        let Some(journal) = &self.0 else { return Ok(Vec::new()) };
-        let path = journal.lock().unwrap_or_else(PoisonError::into_inner).path.clone();
+        let Some(lines) = &self.0 else { return Ok(Vec::new()) };
+        let path = lines.lock().unwrap_or_else(PoisonError::into_inner).path().to_owned();
         let mut found = std::collections::VecDeque::new();
-        for path in [aside(&path), path] {
-            for entry in entries_in(&path)?.filter(|entry| entry.number < before) {
-                if found.len() == limit {
-                    found.pop_front();
-                }
-                found.push_back(entry);
+        for entry in entries_in(&path)?.filter(|entry: &AuditEntry| entry.number < before) {
+            if found.len() == limit {
+                found.pop_front();
             }
+            found.push_back(entry);
         }
         Ok(found.into())
     }
 }
 
-impl Journal {
-    fn note(&mut self, deed: AuditedDeed<'_>) -> io::Result<()> {
-        let (command, shard) = deed.wanted.unzip();
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let entry = AuditEntry {
-            number: self.newest + 1,
-            time,
-            caller: deed.caller.name.clone(),
-            from: deed.from.to_owned(),
-            command: command.and_then(|command| serde_json::to_value(command).ok()),
-            shard: shard.flatten(),
-            request: deed.request,
-            status: deed.problem.map_or(200, |problem| problem.status),
-            problem: deed.problem.map(|problem| problem.detail.clone()),
-        };
-        if self.file.metadata()?.len() >= FILE_BYTES_MAX {
-            fs::rename(&self.path, aside(&self.path))?;
-            self.file = open(&self.path)?;
-        }
-        let mut line = serde_json::to_vec(&entry)?;
-        line.push(b'\n');
-        self.file.write_all(&line)?;
-        self.file.sync_data()?;
-        self.newest = entry.number;
-        Ok(())
+fn entry(number: u64, deed: AuditedDeed<'_>) -> AuditEntry {
+    let (command, shard) = deed.wanted.unzip();
+    AuditEntry {
+        number,
+        time: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        caller: deed.caller.name.clone(),
+        from: deed.from.to_owned(),
+        command: command.and_then(|command| serde_json::to_value(command).ok()),
+        shard: shard.flatten(),
+        request: deed.request,
+        status: deed.problem.map_or(200, |problem| problem.status),
+        problem: deed.problem.map(|problem| problem.detail.clone()),
     }
-}
-
-/// Where the file of before is.
-fn aside(path: &Path) -> PathBuf {
-    path.with_extension("1.jsonl")
-}
-
-/// Opens a file to write behind its last line, which a loss of power may have cut off.
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let mut file = options.create(true).read(true).append(true).mode(0o600).open(path)?;
-    let mut last = [b'\n'];
-    if file.metadata()?.len() > 0 {
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-    }
-    if last != [b'\n'] {
-        file.write_all(b"\n")?;
-    }
-    Ok(file)
-}
-
-/// What a file has. A line that was cut off by a loss of power is none.
-fn entries_in(path: &Path) -> io::Result<impl Iterator<Item = AuditEntry> + use<>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        opened => Some(opened?),
-    };
-    let lines = file.into_iter().flat_map(|file| BufReader::new(file).split(b'\n'));
-    Ok(lines.map_while(Result::ok).filter_map(|line| serde_json::from_slice(&line).ok()))
-}
-
-fn newest_in(path: &Path) -> u64 {
-    let entries = entries_in(path).into_iter().flatten();
-    entries.map(|entry| entry.number).max().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::io::Write;
 
     fn folder(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("gaudit-{name}-{}", std::process::id()));

@@ -16,12 +16,15 @@
 //! | `mailbox` | the way to a shard |
 //! | `metrics` | what a monitoring system is told |
 //! | `gather` | one picture of the answers of all shards |
+//! | `health` | how everything is: looks, and keeps what changed |
+//! | `machine` | what no shard says |
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
 //! | `secrets` | tokens, codes and passwords |
 //! | `joining` | how a machine becomes a host |
 //! | `sign_in` | commands that bring or make one |
 //! | `audit` | who changed what, from where, and what came of it |
+//! | `lines` | a file of entries that does not grow for ever |
 //! | `certificates` | the cluster's CA, and what listeners prove themselves with |
 //! | `server` | the listeners |
 //! | `service` | what is done with a request |
@@ -43,8 +46,11 @@ mod events;
 mod feed;
 mod fields;
 mod gather;
+mod health;
 mod joining;
+mod lines;
 mod lists;
+mod machine;
 mod mailbox;
 mod metrics;
 mod network;
@@ -68,6 +74,7 @@ pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use joining::{Invitation, JoinDoor, JoinError, NoInvitation};
 pub use lists::{LISTS, List};
+pub use machine::{MachineLook, NoLook};
 pub use mailbox::{MailboxError, exchange, status_within};
 pub use metrics::{Metric, MetricKind, metrics};
 pub use network::NetworkDoor;

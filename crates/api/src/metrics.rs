@@ -7,9 +7,10 @@
 //! | `scrape` | `GET /metrics`: asks the shards, within bounds |
 //! | `text` | what is answered |
 //! | `table` | all rows |
-//! | `cluster`, `shard`, `traffic`, `group`, `device` | the rows |
+//! | `checks`, `cluster`, `shard`, `traffic`, `group`, `device` | the rows |
 //! | `row` | what a row is, and how it becomes series |
 
+mod checks;
 mod cluster;
 mod device;
 mod group;
@@ -21,5 +22,5 @@ mod text;
 mod traffic;
 
 pub use row::{Metric, MetricKind};
-pub(crate) use scrape::endpoint;
+pub(crate) use scrape::{answers, endpoint};
 pub use table::metrics;

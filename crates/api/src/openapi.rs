@@ -78,13 +78,14 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 18] = [
+const TAGS: [(&str, &str); 19] = [
     ("audit", "Who changed what"),
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
     ("events", "What changes"),
     ("domains", "Fault domains: racks, rooms, whatever fails as a whole"),
     ("groups", "Disk groups of all hosts"),
+    ("health", "How everything is: checks, each with what mends it"),
     ("hosts", "Hosts, their maintenance and their removal"),
     ("invitations", "Machines that may become hosts"),
     ("tokens", "Programs that may ask over the network"),

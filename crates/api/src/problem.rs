@@ -89,6 +89,14 @@ impl Problem {
         Self::new(404, "no-such-shard", "No such shard", detail)
     }
 
+    /// There is no check of this name.
+    #[must_use]
+    pub fn no_such_check(wanted: &str) -> Self {
+        let wanted = wanted.escape_debug();
+        let detail = format!("there is no check '{wanted}': see 'gabion health --all'");
+        Self::new(404, "no-such-check", "No such check", detail)
+    }
+
     /// The path has no such method.
     #[must_use]
     pub fn no_such_method(method: &str) -> Self {

@@ -6,11 +6,12 @@
 //! the query where there is no body, are the command's own fields.
 
 use operator::{
-    AccessRole, BackupReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail, InviteReport,
-    JoinReport, MaintenanceReport, MetricsReport, MoveReport, NewCodeReport, NewSessionReport,
-    NewTokenReport, OrphanReport, PlacementReport, PolicyCheckReport, PolicyEditReport,
-    PolicyReport, RemovalReport, RepairReport, RestoreReport, ScrubReport, SessionReport,
-    StaleReport, StatusReport, TokenReport, UpgradeReport, UserReport, VolumeReport,
+    AccessRole, BackupReport, CheckReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
+    HealthHistory, HealthReport, InviteReport, JoinReport, MaintenanceReport, MetricsReport,
+    MoveReport, NewCodeReport, NewSessionReport, NewTokenReport, OrphanReport, PlacementReport,
+    PolicyCheckReport, PolicyEditReport, PolicyReport, RemovalReport, RepairReport, RestoreReport,
+    ScrubReport, SessionReport, StaleReport, StatusReport, TokenReport, UpgradeReport, UserReport,
+    VolumeReport,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -75,6 +76,8 @@ pub enum AskedShards {
     Any,
     /// The shard that the path names.
     Named,
+    /// None: the API looks at all of them from time to time, and says what it has seen.
+    Health,
 }
 
 /// A schema, where it is named.
@@ -188,7 +191,7 @@ pub const WITHOUT_ROUTE: [(&str, &str); 2] = [
 ];
 
 use AccessRole::{Administrator as Administer, Operator as Operate, Viewer as View};
-use AskedShards::{All, Named as OfShard};
+use AskedShards::{All, Health as Watched, Named as OfShard};
 use Method::{Delete, Get, Patch, Post, Put};
 
 const VOLUME: RouteAnswer = one::<VolumeReport>();
@@ -196,6 +199,7 @@ const CLUSTER: RouteAnswer = one::<ClusterReport>();
 const DOMAINS: RouteAnswer = one::<DomainsReport>();
 const MAINTENANCE: RouteAnswer = one::<MaintenanceReport>();
 const GROUP: RouteAnswer = one::<GroupConfig>();
+const CHECK: RouteAnswer = one::<CheckReport>();
 const SCRUBS: RouteAnswer = many::<ScrubReport>();
 
 /// All of it.
@@ -242,6 +246,10 @@ pub const ROUTES: &[Route] = &[
     route(Get, "/hosts/{host}/maintenance", "maintenance-check", View, MAINTENANCE),
     route(Put, "/hosts/{host}/maintenance", "maintenance-enter", Administer, MAINTENANCE),
     route(Delete, "/hosts/{host}/maintenance", "maintenance-exit", Administer, MAINTENANCE),
+    route(Get, "/health", "health-show", View, one::<HealthReport>()).of(Watched),
+    route(Get, "/health/history", "health-history", View, one::<HealthHistory>()).of(Watched),
+    route(Put, "/health/{check}/silence", "health-silence", Operate, CHECK).of(Watched),
+    route(Delete, "/health/{check}/silence", "health-unsilence", Operate, CHECK).of(Watched),
     route(Get, "/tokens", "token-list", Administer, many::<TokenReport>()),
     route(Post, "/tokens", "token-create", Administer, one::<NewTokenReport>()),
     route(Delete, "/tokens/{name}", "token-delete", Administer, one::<TokenReport>()),

@@ -6,7 +6,9 @@ use crate::access::{ApiCaller, Origin};
 use crate::audit::AuditLog;
 use crate::configs::ShardConfigs;
 use crate::gather::ShardDoor;
+use crate::health::{self, HealthWatch};
 use crate::joining::JoinDoor;
+use crate::machine::MachineLook;
 use crate::network::{self, NetworkDoor, NetworkListener};
 use crate::service::{ADMISSIONS_MAX, Api, REQUESTS_MAX, router, serve};
 use axum::Router;
@@ -36,6 +38,14 @@ pub enum ApiError {
         /// What the system says.
         source: io::Error,
     },
+    /// Nobody could say what changed.
+    #[error("cannot keep what health checks find beside '{place}': {source}")]
+    Health {
+        /// The path of the audit.
+        place: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A socket cannot be made.
     #[error("cannot listen on '{place}': {source}")]
     Listen {
@@ -54,12 +64,15 @@ pub struct ApiOptions {
     pub shards: Vec<ShardDoor>,
     /// Their configuration files.
     pub configs: Arc<dyn ShardConfigs>,
+    /// What is looked at beside the shards.
+    pub machine: Arc<dyn MachineLook>,
     /// Where it is on the network, if it is.
     pub network: Option<NetworkDoor>,
     /// What it gives to machines that are to become hosts, if any may. It is asked for it where it
     /// is on the network.
     pub joining: Option<JoinDoor>,
-    /// The file that says who changed what; none: nobody keeps it.
+    /// The file that says who changed what; none: nobody keeps it. What health checks found is in
+    /// files beside it; without, health is looked at when somebody asks and at no other time.
     pub audit: Option<PathBuf>,
 }
 
@@ -96,12 +109,12 @@ impl ApiServer {
 /// # Errors
 /// [`ApiError::Listen`].
 pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
-    let ApiOptions { socket, shards, configs, network, joining, audit } = options;
+    let ApiOptions { socket, shards, configs, machine, network, joining, audit } = options;
     let failed = |source| ApiError::Listen { place: socket.display().to_string(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One more for the scrape of metrics that has its turn.
-        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX + 1)
+        // One more for the scrape of metrics that has its turn, and one for health checks.
+        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX + 2)
         .build()
         .map_err(failed)?;
     let listener = {
@@ -117,8 +130,12 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let door = joining.zip(address).map(|(door, address)| JoinDoor { address, ..door });
     let (stop, stopped) = oneshot::channel();
     let place = audit.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let is_kept = audit.is_some();
+    let health = HealthWatch::open(shards.clone(), machine, audit.as_deref());
+    let health = health.map_err(|source| ApiError::Health { place: place.clone(), source })?;
+    let health = Arc::new(health);
     let audit = AuditLog::open(audit).map_err(|source| ApiError::Audit { place, source })?;
-    let api = Arc::new(Api::new(shards, configs, (audit, run()), door));
+    let api = Arc::new(Api::new(shards, configs, (audit, Arc::clone(&health), run()), door));
     let serve = move || {
         runtime.block_on(async {
             tokio::spawn(accept(listener, router(&api)));
@@ -127,6 +144,9 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
             }
             let feed = Arc::clone(&api);
             tokio::spawn(async move { feed.watch().await });
+            if is_kept {
+                tokio::spawn(health::watch(health));
+            }
             let _ = stopped.await;
         });
         // Whoever waits for a shard does not hold up the end.

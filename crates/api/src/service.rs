@@ -9,6 +9,7 @@ use crate::audit::{AuditLog, AuditedDeed, ENTRIES_DEFAULT, ENTRIES_MAX};
 use crate::configs::ShardConfigs;
 use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
+use crate::health::HealthWatch;
 use crate::joining::JoinDoor;
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
@@ -96,6 +97,7 @@ pub(crate) struct Api {
     once: Once,
     listeners: Arc<Listeners>,
     audit: AuditLog,
+    health: Arc<HealthWatch>,
 }
 
 pub(crate) fn router(api: &Arc<Api>) -> Router {
@@ -136,10 +138,12 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         }
     });
     router = router.route(&format!("{PREFIX}/audit"), audit);
+    let health = Arc::clone(&api.health);
+    let states = move || health.states();
     let describe =
         get(|_: Extension<ApiCaller>| async { json(StatusCode::OK, document().to_string()) });
     router
-        .route("/metrics", metrics::endpoint(api.shards.clone()))
+        .route("/metrics", metrics::endpoint(api.shards.clone(), Arc::new(states)))
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {
             Problem::no_such_path(request.uri().path()).into_response()
@@ -196,11 +200,12 @@ impl Api {
     pub(crate) fn new(
         shards: Vec<ShardDoor>,
         configs: Arc<dyn ShardConfigs>,
-        (audit, run): (AuditLog, u64),
+        (audit, health, run): (AuditLog, Arc<HealthWatch>, u64),
         door: Option<JoinDoor>,
     ) -> Self {
         Self {
             audit,
+            health,
             shards,
             configs,
             first: AtomicUsize::new(0),
@@ -434,6 +439,7 @@ impl Api {
                 let report = serde_json::to_value(report);
                 return report.map_err(|error| Problem::internal(error.to_string()));
             }
+            AskedShards::Health => return self.health.answer(command),
             AskedShards::Any => self.any()?,
             AskedShards::Named => self.named(shard.unwrap_or_default())?,
         };

@@ -56,6 +56,7 @@ fn serve(name: &str, configs: Arc<dyn ShardConfigs>) -> Served {
         socket: socket.clone(),
         shards: names.to_vec(),
         configs,
+        machine: Arc::new(api::NoLook),
         network: None,
         joining: None,
         audit: None,

@@ -82,10 +82,13 @@ fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
             Command::Admission(AdmissionStep::TokenPut { name, .. }) => token(name, "viewer"),
             _ => CommandReply::Ok(serde_json::to_value(&command).expect("a command")),
         };
-        if !matches!(
+        // What health checks look at by themselves is nobody's question.
+        let looks = matches!(command, Command::Status | Command::Metrics | Command::TokenList);
+        let is_check = matches!(
             command,
             Command::Admission(AdmissionStep::TokenCheck { .. }) | Command::ClusterShow
-        ) {
+        );
+        if !looks && !is_check {
             asked.lock().expect("no panic").push(command);
         }
         let _ = writeln!(stream, "{}", serde_json::to_string(&reply).expect("a reply"));
@@ -119,6 +122,7 @@ fn serve(name: &str) -> Served {
         socket: folder.join("api.sock"),
         shards: vec![("host1".to_owned(), folder.join("host1"))],
         configs: Arc::new(NoConfigs),
+        machine: Arc::new(api::NoLook),
         network: Some(NetworkDoor { address, key }),
         joining: Some(JoinDoor {
             address: SocketAddr::from(([127, 0, 0, 1], 1)),

@@ -124,10 +124,47 @@ fn serve(folder: &Folder, names: &[&str]) -> (ApiServer, PathBuf) {
     let shards = names.iter().map(|name| ((*name).to_owned(), folder.path(name))).collect();
     let server = {
         let (socket, configs) = (socket.clone(), Arc::new(NoConfigs));
-        start(ApiOptions { socket, shards, configs, network: None, joining: None, audit: None })
-            .expect("an API")
+        start(ApiOptions {
+            socket,
+            shards,
+            configs,
+            machine: Arc::new(api::NoLook),
+            network: None,
+            joining: None,
+            audit: None,
+        })
+        .expect("an API")
     };
     (server, socket)
+}
+
+/// Health is told also where no shard says anything that can be understood, and what is silenced
+/// says so.
+#[test]
+fn health_is_told_whoever_answers() {
+    let folder = Folder::new();
+    let (_server, socket) = serve(&folder, &["host1"]);
+    let said = ask(&socket, "GET /api/v1/health", "");
+    assert_eq!((said.status, &said.body["state"]), (200, &json!("yellow")), "nobody can tell");
+    let checks = said.body["checks"].as_array().expect("checks");
+    assert!(checks.len() > 30, "{}", checks.len());
+    for check in checks {
+        assert_eq!((&check["state"], &check["silenced_until"]), (&json!("unknown"), &Value::Null));
+        for field in ["id", "group", "title", "summary", "since", "means"] {
+            assert!(check[field].is_string(), "{field}: {check}");
+        }
+        assert!(check["evidence"].is_array() && check["mend"].is_array(), "{check}");
+    }
+    let silence = "PUT /api/v1/health/hosts.answering/silence";
+    let said = ask(&socket, silence, "{\"for_seconds\":60,\"reason\":\"known\"}");
+    assert_eq!((said.status, &said.body["state"]), (200, &json!("silenced")));
+    assert_eq!(said.body["actual"], "unknown");
+    let said = ask(&socket, "DELETE /api/v1/health/hosts.answering/silence", "");
+    assert_eq!((said.status, &said.body["state"]), (200, &json!("unknown")));
+    let said = ask(&socket, "PUT /api/v1/health/nothing/silence", "{\"for_seconds\":60}");
+    assert_eq!((said.status, &said.body["type"]), (404, &json!("/problems/no-such-check")));
+    let said = ask(&socket, "GET /api/v1/health/history", "");
+    assert_eq!(said.body, json!({ "items": [], "total": 0, "next": null }));
 }
 
 #[test]

@@ -61,6 +61,13 @@ fn what_only_looks_may_be_done_by_all_who_may_look() {
 fn more_samples() -> Vec<Value> {
     let password = "correct horse battery";
     vec![
+        json!({ "command": "health-show" }),
+        json!({ "command": "health-history", "limit": 7, "after": "12" }),
+        json!({
+            "command": "health-silence", "check": "hosts.answering", "for_seconds": 60,
+            "reason": "x",
+        }),
+        json!({ "command": "health-unsilence", "check": "hosts.answering" }),
         json!({ "command": "user-list" }),
         json!({ "command": "host-invite", "seconds": 60 }),
         json!({ "command": "host-join", "invitation": "ab" }),

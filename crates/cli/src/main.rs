@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion`: the operator's tool and the daemon, one binary.
 //!
-//! Exit codes: 0 done, 1 failed, 2 the request itself is wrong. Every failure is one line on
+//! Exit codes: 0 done, 1 failed, 2 the request itself is wrong; `gabion health` has 3 and 4
+//! besides, for yellow and red. Every failure is one line on
 //! standard error that says what to do.
 //!
 //! Its rooms see each other from top to bottom only. `xtask tidy` checks that no two modules import
@@ -10,7 +11,7 @@
 //! ```text
 //! command line       main, args, door      what was asked, and who carries it out
 //! operator           commands, hosts       the cluster and its hosts
-//!                    watch
+//!                    watch, health
 //!                    volume, orphan, scrub, token, user, audit
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
@@ -20,6 +21,7 @@
 //! this machine       local                 a cluster that `gabion up` makes and keeps running
 //! one host           daemon, shards, serve
 //! below all          config, devices       host.toml; devices of disk groups
+//!                    beside                what health checks look at beside the shards
 //!                    group_files           what the API writes into them
 //!                    labels                labels of volumes, as they are written
 //!                    memory                what the machine has, what a host says of its own
@@ -32,6 +34,7 @@
 mod args;
 mod ask;
 mod audit;
+mod beside;
 mod client;
 mod commands;
 mod config;
@@ -44,6 +47,7 @@ mod door;
 mod explain;
 mod group;
 mod group_files;
+mod health;
 mod hosts;
 mod labels;
 mod latency;
@@ -202,6 +206,7 @@ fn meant(words: impl Iterator<Item = String>) -> String {
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let done = match &cli.command {
         GabionCommand::Disk(command) => return disk::disk(cli, command),
+        GabionCommand::Health(args) => return health::health(cli, args),
         GabionCommand::Up(up) => local::up(cli, up, &|layout, cluster| {
             commands::status_line(&TargetHost::Local(layout.clone(), cluster.clone()))
         }),

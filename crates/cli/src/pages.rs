@@ -23,6 +23,7 @@ const OF_ALL: [(&str, &[(&str, &str)]); 3] = [
             ("0", "It is done."),
             ("1", "It could not be done."),
             ("2", "The request itself is wrong."),
+            ("3, 4", "Of gabion health alone: something is yellow, something is red."),
         ],
     ),
     (

@@ -2,12 +2,13 @@
 //! The API of this machine's host, and its description.
 
 use crate::args::ApiCommand;
+use crate::beside::ThisMachine;
 use crate::config::HostFiles;
 use crate::group_files::GroupFiles;
 use anyhow::Result;
 use api::{
-    ApiError, ApiOptions, ApiServer, Authority, JoinDoor, KeyError, ListenerKey, NetworkDoor,
-    ShardDoor,
+    ApiError, ApiOptions, ApiServer, Authority, JoinDoor, KeyError, ListenerKey, MachineLook,
+    NetworkDoor, ShardDoor,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ pub fn serve_api(files: &HostFiles) -> Option<ApiServer> {
     let started = start_api(
         (socket, files.keys().join(AUDIT_FILE)),
         (files.control_sockets(), configs),
+        ThisMachine { member_file: files.member_file() },
         place,
     );
     started.map_err(|why| error!("there is no API: {why}")).ok()
@@ -83,9 +85,12 @@ impl ApiAddress<'_> {
 pub fn start_api(
     (socket, audit): (PathBuf, PathBuf),
     (shards, configs): (Vec<ShardDoor>, Arc<GroupFiles>),
+    machine: ThisMachine,
     place: Option<ApiAddress<'_>>,
 ) -> Result<ApiServer, ApiError> {
+    let machine: Arc<dyn MachineLook> = Arc::new(machine);
     let options = |network| ApiOptions {
+        machine: Arc::clone(&machine),
         socket: socket.clone(),
         shards: shards.clone(),
         configs: Arc::clone(&configs) as _,

@@ -97,37 +97,40 @@ fn reply<T: Serialize>(outcome: Outcome<T>) -> CommandReply {
     }
 }
 
+/// The answer to what only the API of the host can say: it asks all shards for it.
+fn for_the_api() -> CommandReply {
+    reply::<()>(Err(failed("the API of the host answers that: no shard does by itself")))
+}
+
 impl Operations {
     fn stop(&self) -> CommandReply {
         self.stop.notify();
         reply(Ok(()))
     }
 
+    async fn look(&self, command: &Command) -> CommandReply {
+        match command {
+            Command::Metrics => reply(Ok(self.metrics().await)),
+            _ => reply(Ok(self.status().await)),
+        }
+    }
+
     /// Does what is asked; never panics because of what was asked.
     async fn carry_out(&self, command: Command) -> CommandReply {
         match command {
-            Command::Status => reply(Ok(self.status().await)),
-            Command::Metrics => reply(Ok(self.metrics().await)),
-            command @ (Command::VolumeCreate(_)
-            | Command::VolumeShow { .. }
-            | Command::VolumeChange { .. }
-            | Command::VolumeGrow { .. }
-            | Command::VolumeRedundancy { .. }
-            | Command::VolumeMove { .. }
-            | Command::VolumeExplain { .. }
-            | Command::VolumeRecover { .. }
-            | Command::VolumeStay { .. }
-            | Command::VolumeConnections { .. }
-            | Command::VolumeWriters { .. }
-            | Command::VolumeTakeOver { .. }
-            | Command::VolumeKeep { .. }
-            | Command::VolumeCache { .. }
-            | Command::VolumeLabel { .. }
-            | Command::VolumeSetPolicy { .. }
-            | Command::VolumeRename { .. }
-            | Command::VolumeDelete { .. }
-            | Command::VolumeUndelete { .. }
-            | Command::VolumePurge { .. }) => self.volume_command(command).await,
+            command @ (Command::Status | Command::Metrics) => self.look(&command).await,
+            #[rustfmt::skip]
+            command @ (Command::VolumeCreate(_) | Command::VolumeShow { .. }
+            | Command::VolumeChange { .. } | Command::VolumeGrow { .. }
+            | Command::VolumeRedundancy { .. } | Command::VolumeMove { .. }
+            | Command::VolumeExplain { .. } | Command::VolumeRecover { .. }
+            | Command::VolumeStay { .. } | Command::VolumeConnections { .. }
+            | Command::VolumeWriters { .. } | Command::VolumeTakeOver { .. }
+            | Command::VolumeKeep { .. } | Command::VolumeCache { .. }
+            | Command::VolumeLabel { .. } | Command::VolumeSetPolicy { .. }
+            | Command::VolumeRename { .. } | Command::VolumeDelete { .. }
+            | Command::VolumeUndelete { .. } | Command::VolumePurge { .. }) =>
+                self.volume_command(command).await,
             Command::GroupShow { group } => reply(self.group_show(&group).await),
             command @ (Command::GroupCreate { .. }
             | Command::GroupExtend { .. }
@@ -171,6 +174,8 @@ impl Operations {
             command @ (Command::ScrubStatus | Command::ScrubStart { .. } | Command::ScrubPause) => {
                 reply(self.scrub_command(&command))
             }
+            Command::HealthShow | Command::HealthHistory { .. } => for_the_api(),
+            Command::HealthSilence { .. } | Command::HealthUnsilence { .. } => for_the_api(),
             Command::Stop => self.stop(),
         }
     }

@@ -467,6 +467,32 @@ pub enum Command {
     },
     /// Stops scrub until it is started, or the host is started again.
     ScrubPause,
+    /// How everything is: checks, each with what mends it.
+    HealthShow,
+    /// When which check went from which state to which, the newest first.
+    HealthHistory {
+        /// Most changes of the page, 1 to 1000; 100 where nothing is said.
+        #[serde(default)]
+        limit: Option<u64>,
+        /// The `next` of the page before.
+        #[serde(default)]
+        after: Option<String>,
+    },
+    /// Has a check not count for a while: what it found is known.
+    HealthSilence {
+        /// The check.
+        check: String,
+        /// For how long, seconds: at most 30 days.
+        for_seconds: u64,
+        /// Why, for others.
+        #[serde(default)]
+        reason: String,
+    },
+    /// Has a check count again.
+    HealthUnsilence {
+        /// The check.
+        check: String,
+    },
     /// Ends the host's daemon cleanly.
     Stop,
 }

@@ -6,10 +6,12 @@
 //! |---|---|
 //! | `command` | questions, and the form of an answer |
 //! | `report` | answers |
+//! | `health` | what the answers come to: checks, each with what mends it |
 //! | `merge` | the answers of several hosts, as one |
 #![forbid(unsafe_code)]
 
 mod command;
+pub mod health;
 mod merge;
 mod report;
 
@@ -20,19 +22,20 @@ pub use command::{
 pub use directory::AccessRole;
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
-    BLOCKS_LOST, BackupReport, CachedReport, ClassReport, ClusterReport, ComplianceReport,
-    ComplianceState, ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport,
-    DomainReport, DomainsReport, EffectReport, Follower, GroupDetail, GroupReport, Health,
-    HeldReport, HomeReport, HostLevel, HostReport, HostState, InviteReport, JoinReport,
-    LatencyReport, LayoutReport, LimitedReport, LinksReport, MaintenanceReport, MemoryPart,
-    MemoryReport, MemoryUse, MetricsReport, MoveReport, MovedCopy, NewCodeReport, NewSessionReport,
-    NewTokenReport, NotFollowing, NotRepaired, OperationKind, OperationReport, OrphanReport,
-    OwnedVolume, PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport,
-    PolicyReport, ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport,
-    RestoreReport, ResyncReason, ResyncReport, ResyncSum, ResyncTotals, Role, ScrubReport,
-    SessionReport, SpaceReport, StageReport, StageTotal, StalePart, StaleReport, StatusReport,
-    TokenReport, TrafficReport, TrashedReport, TurnsReport, UpgradeReport, UserReport,
-    VolumePolicy, VolumeReport, VolumeTally, VolumeWithoutHost, WriterReport, WritesReport,
-    by_host, seconds_left, shards_of,
+    BLOCKS_LOST, BLOCKS_MENDED, BackupReport, CachedReport, CheckReport, CheckState, ClassReport,
+    ClusterReport, ComplianceReport, ComplianceState, ComponentReport, DESTAGE_STOOD_STILL,
+    DeviceMedium, DeviceReport, DomainReport, DomainsReport, EffectReport, Follower, GroupDetail,
+    GroupReport, Health, HealthChange, HealthHistory, HealthReport, HeldReport, HomeReport,
+    HostLevel, HostReport, HostState, InviteReport, JoinReport, LatencyReport, LayoutReport,
+    LimitedReport, LinksReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse,
+    MetricsReport, MoveReport, MovedCopy, NewCodeReport, NewSessionReport, NewTokenReport,
+    NotFollowing, NotRepaired, OperationKind, OperationReport, OrphanReport, OwnedVolume,
+    PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
+    ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
+    ResyncReason, ResyncReport, ResyncSum, ResyncTotals, Role, ScrubReport, SessionReport,
+    SpaceReport, StageReport, StageTotal, StalePart, StaleReport, StatusReport, TokenReport,
+    TrafficReport, TrashedReport, TurnsReport, UpgradeReport, UserReport, VolumePolicy,
+    VolumeReport, VolumeTally, VolumeWithoutHost, WriterReport, WritesReport, by_host,
+    seconds_left, shards_of,
 };
 pub use volume::LATENCY_BOUNDS_US;

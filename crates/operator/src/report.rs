@@ -4,6 +4,7 @@
 mod access;
 mod domains;
 mod group;
+mod health;
 mod maintenance;
 mod memory;
 mod metrics;
@@ -19,10 +20,11 @@ pub use access::{
 use directory::{ClusterKind, Connections, Labels, Writers};
 pub use domains::{DomainReport, DomainsReport};
 pub use group::{
-    BLOCKS_LOST, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, GroupDetail,
-    GroupReport, HeldReport, LatencyReport, ReadCacheReport, RequestsReport, Role, ScrubReport,
-    SpaceReport,
+    BLOCKS_LOST, BLOCKS_MENDED, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport,
+    GroupDetail, GroupReport, HeldReport, LatencyReport, ReadCacheReport, RequestsReport, Role,
+    ScrubReport, SpaceReport,
 };
+pub use health::{CheckReport, CheckState, Health, HealthChange, HealthHistory, HealthReport};
 pub use maintenance::{MaintenanceReport, VolumeWithoutHost};
 pub use memory::{MemoryPart, MemoryReport, MemoryUse};
 pub use metrics::{
@@ -39,21 +41,6 @@ pub use resync::{ResyncReason, ResyncReport, ResyncSum};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 pub use writes::{StageReport, WritesReport};
-
-/// The state of a volume, a disk group or the cluster at a glance.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Health {
-    /// As redundant as its policy asks for.
-    #[default]
-    Green,
-    /// Serves I/O with less redundancy than its policy asks for, or needs to be looked at.
-    Yellow,
-    /// Cannot serve I/O.
-    Red,
-}
 
 /// Whether a host takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,7 +2,8 @@
 //! A row of the table of metrics, and how it becomes series.
 
 use operator::{
-    DeviceReport, GroupReport, Health, LATENCY_BOUNDS_US, MetricsReport, OperationReport, Role,
+    CheckState, DeviceReport, GroupReport, Health, LATENCY_BOUNDS_US, MetricsReport,
+    OperationReport, Role,
 };
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::{MetricType, exemplar::Exemplar};
@@ -55,6 +56,8 @@ pub(crate) struct Scrape {
     /// Those that did not answer in time.
     pub(super) silent: Vec<String>,
     pub(super) took: Duration,
+    /// What is shown of health checks: group, id, state.
+    pub(super) checks: Vec<(&'static str, &'static str, CheckState)>,
 }
 
 pub(super) type Labels = &'static [&'static str];

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get};
-use operator::{Command, MetricsReport};
+use operator::{CheckState, Command, MetricsReport};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::path::Path;
@@ -22,8 +22,14 @@ use tokio::sync::Semaphore;
 /// Longest wait for a shard. Prometheus waits ten seconds for all, if it is not told otherwise.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 const WAIT: AnswerWait = AnswerWait { first: ANSWER_MAX, all: ANSWER_MAX };
+/// The same for a look at how everything is.
+const LOOK: AnswerWait = AnswerWait { first: ANSWER_MAX, all: Duration::from_secs(1) };
 /// Longest wait for those that came before: then there is nothing to wait for in time.
 const TURN_MAX: Duration = Duration::from_secs(4);
+
+/// Says what is shown of health checks: group, id, state.
+pub(crate) type CheckStates =
+    Arc<dyn Fn() -> Vec<(&'static str, &'static str, CheckState)> + Send + Sync>;
 
 /// What a shard says, read into its type at once.
 #[derive(Deserialize)]
@@ -41,10 +47,11 @@ fn metrics_within(socket: &Path, patience: Duration) -> Option<MetricsReport> {
 }
 
 /// The endpoint for these shards. Scrapes take turns.
-pub(crate) fn endpoint(shards: Vec<ShardDoor>) -> MethodRouter {
+pub(crate) fn endpoint(shards: Vec<ShardDoor>, checks: CheckStates) -> MethodRouter {
     let (shards, turn) = (Arc::new(shards), Arc::new(Semaphore::new(1)));
     get(move |request: Request| {
         let (shards, turn) = (Arc::clone(&shards), Arc::clone(&turn));
+        let checks = Arc::clone(&checks);
         async move {
             let Ok(Ok(turn)) = tokio::time::timeout(TURN_MAX, turn.acquire_owned()).await else {
                 return Problem::other_scrape().into_response();
@@ -53,7 +60,7 @@ pub(crate) fn endpoint(shards: Vec<ShardDoor>) -> MethodRouter {
             let said = tokio::task::spawn_blocking(move || {
                 // Until the shards have answered, also where whoever asked is gone by then.
                 let _turn = turn;
-                print(look(&shards), form)
+                print(look(&shards, &checks), form)
             });
             match said.await {
                 Ok(Ok(text)) => {
@@ -76,8 +83,13 @@ fn form(request: &Request) -> Form {
     }
 }
 
-fn look(shards: &[ShardDoor]) -> Scrape {
+fn look(shards: &[ShardDoor], checks: &CheckStates) -> Scrape {
     let begun = Instant::now();
     let (answers, silent) = ask(shards, WAIT, metrics_within);
-    Scrape { answers, silent, took: begun.elapsed() }
+    Scrape { answers, silent, took: begun.elapsed(), checks: checks() }
+}
+
+/// What each shard that answers within a second counts and measures.
+pub(crate) fn answers(shards: &[ShardDoor]) -> Vec<MetricsReport> {
+    ask(shards, LOOK, metrics_within).0
 }

@@ -3,11 +3,18 @@
 //! them: a row may be added, and none changes its meaning.
 
 use super::row::Metric;
-use super::{cluster, device, group, shard, traffic};
+use super::{checks, cluster, device, group, shard, traffic};
 
 /// All metrics.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    [cluster::METRICS, shard::METRICS, traffic::METRICS, group::METRICS, device::METRICS]
-        .into_iter()
-        .flatten()
+    [
+        checks::METRICS,
+        cluster::METRICS,
+        shard::METRICS,
+        traffic::METRICS,
+        group::METRICS,
+        device::METRICS,
+    ]
+    .into_iter()
+    .flatten()
 }

@@ -7,6 +7,7 @@
 use super::directory_home::DirectoryHome;
 use super::layout::{ClusterFile, Layout, Mode};
 use crate::Fail;
+use crate::beside::ThisMachine;
 use crate::client;
 use crate::config::read_config;
 use crate::daemon::run_host;
@@ -102,8 +103,13 @@ fn serve(layout: &Layout, shards: Vec<ShardDoor>, configs: GroupFiles) -> Result
     let is_free = TcpListener::bind(wanted).is_ok();
     let address = if is_free { wanted } else { ANY_PORT };
     let place = ApiAddress { address, keys, names: &[], directory: None };
-    let api =
-        start_api((layout.api_socket(), layout.audit()), (shards, Arc::new(configs)), Some(place))?;
+    let machine = ThisMachine { member_file: None };
+    let api = start_api(
+        (layout.api_socket(), layout.audit()),
+        (shards, Arc::new(configs)),
+        machine,
+        Some(place),
+    )?;
     if let Some(address) = api.network() {
         layout.note_api_address(address)?;
     }

@@ -9,6 +9,8 @@ use utoipa::ToSchema;
 pub const DESTAGE_STOOD_STILL: &str = "nothing was destaged from the write buffer";
 /// How a line of attention begins if scrub found blocks that it could not repair.
 pub const BLOCKS_LOST: &str = "scrub could not repair";
+/// How one begins if it found some and wrote them again from other copies.
+pub const BLOCKS_MENDED: &str = "scrub found";
 
 /// One disk group of the host that was asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -5,7 +5,7 @@ use super::course::Course;
 use super::mark::ScrubMark;
 use base::{CHUNK_SECTORS, Instant};
 use diskgroup::{BadCause, Verified};
-use operator::{BLOCKS_LOST, ScrubReport};
+use operator::{BLOCKS_LOST, BLOCKS_MENDED, ScrubReport};
 use std::time::Duration;
 
 /// Blocks, of one device.
@@ -290,9 +290,9 @@ impl Books {
                 ));
             } else if bad > 0 && without == 0 {
                 lines.push(format!(
-                    "scrub found {bad} bad block(s) of 4 KiB on {path} and wrote them again from \
-                     other copies; next: 'gabion scrub status', and replace the device if it gets \
-                     more ('gabion disk replace')"
+                    "{BLOCKS_MENDED} {bad} bad block(s) of 4 KiB on {path} and wrote them again \
+                     from other copies; next: 'gabion scrub status', and replace the device if it \
+                     gets more ('gabion disk replace')"
                 ));
             }
         }
