@@ -176,7 +176,13 @@ fn everything() -> Vec<String> {
         let (method, path) = text.split_once(' ').expect("a method");
         format!("{method} {}{}", api::PREFIX, path.replace(['{', '}'], ""))
     };
-    let outside = ["GET /", "GET /metrics", "GET /api/v1/../../etc/passwd", "OPTIONS *"];
+    let outside = [
+        "POST /",
+        "GET /assets/none.js",
+        "GET /metrics",
+        "GET /api/v1/../../etc/passwd",
+        "OPTIONS *",
+    ];
     all.map(under).chain(outside.map(str::to_owned)).collect()
 }
 
