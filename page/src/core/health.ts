@@ -19,12 +19,17 @@ export type HealthCheck = {
 };
 export type HealthReport = { state: "green" | "yellow" | "red"; checks: HealthCheck[]; isStatus: boolean };
 
+/** Whether the cluster has no such part of the API. */
+let isMissing = false;
+
 export async function readHealth(cluster: Cluster): Promise<HealthReport> {
+  if (isMissing) return ofStatus(cluster);
   try {
     const report = await askPlain<Omit<HealthReport, "isStatus">>("GET", "/health");
     return { ...report, isStatus: false };
   } catch (error) {
-    if (error instanceof Refused && error.status === 404) return ofStatus(cluster);
+    isMissing = error instanceof Refused && error.status === 404;
+    if (isMissing) return ofStatus(cluster);
     throw error;
   }
 }

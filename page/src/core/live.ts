@@ -25,6 +25,8 @@ const PAUSES_MS = [500, 1000, 2000, 4000, 8000, 15_000];
 let count = 0;
 let last: string | null = null;
 let wake: (() => void) | null = null;
+/** Ends the connection of now. */
+let cut: (() => void) | null = null;
 
 type Page = { items: unknown[]; next: string | null };
 
@@ -108,6 +110,7 @@ function lost(): void {
 async function follow(outer: AbortSignal, heard: () => void): Promise<void> {
   const inner = new AbortController();
   const end = () => inner.abort();
+  cut = end;
   outer.addEventListener("abort", end);
   let silence = setTimeout(end, SILENCE_MS);
   const intake = new Intake(end);
@@ -152,7 +155,7 @@ export function startLive(): () => void {
   touchStore.set({ state: "first", since: Date.now() });
   const again = () => wake?.();
   addEventListener("online", again, { signal });
-  addEventListener("offline", () => lost(), { signal });
+  addEventListener("offline", () => cut?.(), { signal });
   document.addEventListener("visibilitychange", again, { signal });
   const run = async () => {
     for (let failures = 0; !signal.aborted; failures++) {

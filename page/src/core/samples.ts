@@ -1,61 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is done now: counters of all shards, asked for while somebody looks at them. Counters are no
 // events: only two looks at them make a rate.
-import { api, told, type Schemas } from "./api";
+import { type Schemas, api, told } from "./api";
 import { clusterStore, readLists, touchStore } from "./live";
+import { type Counters, type Sample, sampled } from "./rates";
 import { createStore } from "./store";
-
-/** What was done in a second, on average between two looks. */
-export type Sample = {
-  at: number;
-  reads: number;
-  writes: number;
-  readBytes: number;
-  writeBytes: number;
-  /** Of all that were answered in between; none where nothing was. */
-  readUs: number | null;
-  writeUs: number | null;
-};
-
-export type Counters = { at: number; of: ReadonlyMap<string, Schemas["OperationReport"][]> };
 
 export const samplesStore = createStore<readonly Sample[]>([]);
 
 export const SAMPLE_MS = 3000;
 const SAMPLES_MAX = 200;
-
-const total = (report: Schemas["OperationReport"]) => report.latencies.reduce((sum, count) => sum + count, 0);
-
-/** What was done between two looks at the counters; a shard that began anew counts from then on. */
-export function sampled(was: Counters, is: Counters): Sample | null {
-  const seconds = (is.at - was.at) / 1000;
-  if (seconds <= 0) return null;
-  const sum = { read: { count: 0, bytes: 0, us: 0 }, write: { count: 0, bytes: 0, us: 0 } };
-  for (const [shard, reports] of is.of) {
-    const before = was.of.get(shard);
-    if (!before) continue;
-    for (const report of reports) {
-      const kind = report.operation;
-      if (kind !== "read" && kind !== "write") continue;
-      const old = before.find((one) => one.operation === kind);
-      const count = total(report) - (old ? total(old) : 0);
-      if (count < 0) continue;
-      sum[kind].count += count;
-      sum[kind].bytes += report.bytes - (old?.bytes ?? 0);
-      sum[kind].us += report.took_us - (old?.took_us ?? 0);
-    }
-  }
-  const mean = (kind: "read" | "write") => (sum[kind].count > 0 ? sum[kind].us / sum[kind].count : null);
-  return {
-    at: is.at,
-    reads: sum.read.count / seconds,
-    writes: sum.write.count / seconds,
-    readBytes: sum.read.bytes / seconds,
-    writeBytes: sum.write.bytes / seconds,
-    readUs: mean("read"),
-    writeUs: mean("write"),
-  };
-}
 
 async function look(): Promise<Counters> {
   const up = [...clusterStore.get().shards.values()].filter((shard) => shard.state === "up");
