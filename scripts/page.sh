@@ -19,7 +19,8 @@ types() {
   local file
   for file in schema.d.ts roles.ts; do
     diff -u "$page/src/core/$file" "$area/types/$file" >"$area/difference" && continue
-    head -40 "$area/difference"; say "the API has changed: run page/types.sh $GABION, and look at what the page makes of it"
+    head -40 "$area/difference"
+    say "the API has changed: run page/types.sh $GABION, and look at what the page makes of it"
     return 1
   done
 }
@@ -59,7 +60,7 @@ roles() {
 step "tools" tools
 step "its types are those of the API" types
 step "its logic" logic
-gabion up --detach --cache-size 128MiB --capacity-size 512MiB
+gabion up --detach --sparse --cache-size 128MiB --capacity-size 512MiB
 step "its door" page_door
 step "tokens" roles
 step "an operator's day in a browser" browser

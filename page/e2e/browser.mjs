@@ -15,7 +15,7 @@ const FLAGS = [
   "--disable-component-update",
   "--disable-sync",
 ];
-export const PATIENCE_MS = 60_000;
+export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 60_000);
 
 export async function open() {
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
@@ -80,7 +80,8 @@ class Window {
 
   /** Looks for what keeps people out, and takes a picture. */
   async check(what) {
-    await this.page.locator(".empty", { hasText: /^(Loading|Wird geladen)$/ }).waitFor({ state: "detached" });
+    const isLoaded = () => ![...document.querySelectorAll(".empty")].some((it) => /^(Loading|Wird geladen)$/.test(it.textContent));
+    await this.page.waitForFunction(isLoaded);
     await this.page.screenshot({ path: join(this.folder, `${what}-${this.name}.png`), fullPage: true });
     await this.page.evaluate(axe);
     const found = await this.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));

@@ -29,7 +29,8 @@ function called(value: unknown, at: number): string {
 }
 
 function compare(was: unknown, is: unknown, field: string, found: Difference[]): void {
-  if (typeof was === "number" && typeof is === "number" && !CHOSEN.has(field.split(".").at(-1) ?? "")) return;
+  const isCount = (value: unknown) => value == null || typeof value === "number";
+  if (isCount(was) && isCount(is) && !CHOSEN.has(field.split(".").at(-1) ?? "")) return;
   if (JSON.stringify(was) === JSON.stringify(is)) return;
   const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
   if (isObject(was) && isObject(is)) {

@@ -8,7 +8,8 @@ import { createStore } from "./store";
 
 export const samplesStore = createStore<readonly Sample[]>([]);
 
-export const SAMPLE_MS = 3000;
+const SAMPLE_MS = 3000;
+const FIRST_MS = 1000;
 const SAMPLES_MAX = 200;
 
 async function look(): Promise<Counters> {
@@ -46,7 +47,9 @@ export function watchCounters(): () => void {
 async function run(): Promise<void> {
   while (watchers > 0) {
     await turn().catch(() => undefined);
-    await new Promise((done) => setTimeout(done, SAMPLE_MS));
+    // Two looks make the first rate, and two rates a line: that much soon.
+    const wait = samplesStore.get().length < 2 ? FIRST_MS : SAMPLE_MS;
+    await new Promise((done) => setTimeout(done, wait));
   }
 }
 

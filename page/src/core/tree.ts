@@ -5,6 +5,11 @@ import type { Copy, Volume } from "./cluster";
 export type TreeObject = { object: number; copies: Copy[] };
 export type Row = { first: number; objects: TreeObject[] };
 
+/** What becomes of a copy: the record may call one active whose host is not there. */
+export function stateOf(copy: Copy): string {
+  return copy.state === "active" && copy.why ? "away" : copy.state;
+}
+
 /** What a volume is made of. A volume that was striped later has parts that are not in rows. */
 export function layout(volume: Volume): { rows: Row[]; isStriped: boolean } {
   const objects = new Map<number, Copy[]>();

@@ -65,7 +65,7 @@ export function Audit() {
                   keyOf={(entry) => String(entry.number)}
                   empty={t("audit.none")}
                   columns={[
-                    { name: t("audit.when"), show: (entry) => when.format(entry.time * 1000) },
+                    { name: t("audit.when"), show: (entry) => <span class="whole-word">{when.format(entry.time * 1000)}</span> },
                     { name: t("audit.who"), by: (entry) => entry.caller, show: (entry) => <b>{entry.caller}</b> },
                     { name: t("audit.from"), minor: true, show: (entry) => entry.from },
                     { name: t("audit.request"), show: (entry) => <code>{entry.request.replace("/api/v1", "")}</code> },

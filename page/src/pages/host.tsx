@@ -7,6 +7,7 @@ import { clusterStore } from "../core/live";
 import { go, to } from "../core/route";
 import { refreshWhileSeen } from "../core/samples";
 import { useStore } from "../core/store";
+import { stateOf } from "../core/tree";
 import { span } from "../core/units";
 import { Card, Choice, Empty, Facts, Note, State, Title, bytes, percent } from "../parts/basics";
 import { Dialog, Opens } from "../parts/dialog";
@@ -171,7 +172,7 @@ function CopiesHere({ shards, volumes }: { shards: readonly Shard[]; volumes: re
           show: ({ volume }) => <a href={to("volumes", volume.name)}>{volume.name}</a>,
         },
         { name: t("part"), right: true, by: ({ copy }) => copy.object ?? 0, show: ({ copy }) => (copy.object ?? 0) + 1 },
-        { name: t("state"), by: ({ copy }) => copy.state, show: ({ copy }) => <State of={copy.state} kind="copy" /> },
+        { name: t("state"), by: ({ copy }) => stateOf(copy), show: ({ copy }) => <State of={stateOf(copy)} kind="copy" /> },
         {
           name: t("group"),
           minor: true,

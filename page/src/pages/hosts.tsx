@@ -38,6 +38,7 @@ export function Hosts() {
         <li><span class="swatch cache" aria-hidden="true" /> {t("hosts.cache-slot")}</li>
         <li><span class="swatch capacity" aria-hidden="true" /> {t("hosts.capacity-slot")}</li>
       </ul>
+      <div class="hosts">
       {hosts(cluster).map(({ name, shards }) => {
         const domains = shards[0]?.domains ?? [];
         return (
@@ -57,6 +58,7 @@ export function Hosts() {
           </Card>
         );
       })}
+      </div>
     </>
   );
 }

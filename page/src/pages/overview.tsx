@@ -12,6 +12,8 @@ import { t, word } from "../texts";
 import { VolumeTable } from "./volumes";
 
 const WORST_SHOWN = 5;
+/** Steps of an axis of bytes. */
+const BINARY = Array.from({ length: 40 }, (_, at) => 2 ** (at + 10));
 
 function Summary({ cluster }: { cluster: Cluster }) {
   const groups = [...cluster.groups.values()];
@@ -63,27 +65,27 @@ function Performance() {
   useEffect(watchCounters, []);
   const now = samples.at(-1);
   const times = samples.map((sample) => sample.at / 1000);
-  if (!now) return <Card title={t("overview.performance")}><Empty>{t("overview.first-sample")}</Empty></Card>;
+  if (!now || samples.length < 2) return <Card title={t("overview.performance")}><Empty>{t("overview.first-sample")}</Empty></Card>;
   const rate = (value: number) => `${bytes(Math.round(value))}/s`;
   const reads = t("reads");
   const writes = t("writes");
   const charts = [
-    { name: t("overview.requests"), one: samples.map((it) => it.reads), two: samples.map((it) => it.writes), format: (value: number) => number(value, value < 10 ? 1 : 0) },
-    { name: t("overview.throughput"), one: samples.map((it) => it.readBytes), two: samples.map((it) => it.writeBytes), format: rate },
-    { name: t("overview.latency"), one: samples.map((it) => it.readUs), two: samples.map((it) => it.writeUs), format: micros },
+    { name: t("overview.requests"), one: samples.map((it) => it.reads), two: samples.map((it) => it.writes), format: (value: number) => number(value, value < 10 ? 1 : 0), least: 10, steps: undefined },
+    { name: t("overview.throughput"), one: samples.map((it) => it.readBytes), two: samples.map((it) => it.writeBytes), format: rate, least: 1024 ** 2, steps: BINARY },
+    { name: t("overview.latency"), one: samples.map((it) => it.readUs), two: samples.map((it) => it.writeUs), format: micros, least: 1000, steps: undefined },
   ];
   const said = (value: number | null | undefined, format: (value: number) => string) => (value == null ? "\u2013" : format(value));
   return (
     <Card title={t("overview.performance")} aside={<Legend />}>
       <div class="charts">
-        {charts.map(({ name, one, two, format }) => {
+        {charts.map(({ name, one, two, format, least, steps }) => {
           const [read, written] = [said(one.at(-1), format), said(two.at(-1), format)];
           return (
             <figure key={name}>
               <figcaption>
                 <span>{name}</span>
                 <span class="now">
-                  <b class="one">{read}</b> <b class="two">{written}</b>
+                  <b class="line-one">{read}</b> <b class="line-two">{written}</b>
                 </span>
               </figcaption>
               <Chart
@@ -94,6 +96,8 @@ function Performance() {
                   { name: writes, color: "two", values: two },
                 ]}
                 format={format}
+                least={least}
+                {...(steps ? { steps } : {})}
               />
             </figure>
           );
@@ -106,8 +110,8 @@ function Performance() {
 function Legend() {
   return (
     <span class="legend">
-      <span class="one">{t("reads")}</span>
-      <span class="two">{t("writes")}</span>
+      <span class="line-one">{t("reads")}</span>
+      <span class="line-two">{t("writes")}</span>
     </span>
   );
 }

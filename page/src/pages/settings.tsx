@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Schemas, api, may, told } from "../core/api";
 import { exactBytes, parseBytes, parseSpan, span } from "../core/units";
-import { Card, Chip, Note, TextField, Title, bytes } from "../parts/basics";
+import { Card, Chip, Facts, Note, TextField, Title, bytes } from "../parts/basics";
 import { Dialog, Opens } from "../parts/dialog";
 import { Shown, useLoaded } from "../parts/loading";
 import { t, word } from "../texts";
@@ -15,7 +15,7 @@ function Setting(props: { name: string; value: string; means: string; children?:
   return (
     <li>
       <div>
-        <h3>{props.name}</h3>
+        <h2>{props.name}</h2>
         <p class="soft">{props.means}</p>
       </div>
       <b>{props.value}</b>
@@ -80,25 +80,25 @@ function Typed(props: {
   );
 }
 
-function Upgrade({ done }: { done: () => void }) {
+function Upgrade({ done, close }: { done: () => void; close: () => void }) {
   const check = useLoaded(() => told(api.POST("/api/v1/cluster/upgrade", { body: { check: true } })), []);
+  const isHigher = check.value !== null && check.value.to > check.value.from;
   const run = async () => {
     await told(api.POST("/api/v1/cluster/upgrade", { body: { check: false } }));
     done();
-    check.again();
     return t("settings.done");
   };
-  if (!check.value || check.value.to <= check.value.from) return null;
-  const { from, to } = check.value;
   return (
-    <Opens
-      text={t("settings.raise")}
-      dialog={(close) => (
-        <Dialog title={t("settings.raise-title", { from, to })} act={t("settings.raise")} danger run={run} close={close}>
-          <p>{t("settings.raise-means")}</p>
-        </Dialog>
-      )}
-    />
+    <Dialog title={t("settings.raise-title")} act={t("settings.raise")} danger disabled={!isHigher} run={run} close={close}>
+      <Shown of={check}>
+        {({ from, to, hosts }) => (
+          <>
+            <p>{isHigher ? t("settings.raise-means", { from, to }) : t("settings.raise-nothing", { to })}</p>
+            <Facts of={hosts.map((host): [string, string] => [host.host, String(host.level ?? t("off"))])} />
+          </>
+        )}
+      </Shown>
+    </Dialog>
   );
 }
 
@@ -175,7 +175,7 @@ function All({ cluster, again }: { cluster: Cluster; again: () => void }) {
         )}
       </Setting>
       <Setting name={t("level")} means={t("settings.level-means")} value={String(cluster.level ?? "\u2013")}>
-        {mayChange && <Upgrade done={again} />}
+        {mayChange && <Opens text={t("settings.raise")} dialog={(close) => <Upgrade done={again} close={close} />} />}
       </Setting>
     </ul>
   );

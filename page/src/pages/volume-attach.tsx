@@ -26,20 +26,20 @@ export function Attach({ volume }: { volume: Volume }) {
         set={(value) => setAt(Number(value))}
         of={volume.nbd.map((one, index): [string, string] => [String(index), `${called(index)}${one}`])}
       />
-      <h3>URI</h3>
+      <h2>URI</h2>
       <Code text={uri} label="URI" />
       {found && (
         <>
-          <h3>QEMU</h3>
+          <h2>QEMU</h2>
           <p class="soft">{t("attach.qemu")}</p>
           <Code text={qemu(found)} label="QEMU" />
-          <h3>libvirt</h3>
+          <h2>libvirt</h2>
           <p class="soft">{t("attach.libvirt")}</p>
           <Code text={libvirt(found)} label="libvirt" />
-          <h3>{t("attach.kernel")}</h3>
+          <h2>{t("attach.kernel")}</h2>
           <p class="soft">{t("attach.kernel-note")}</p>
           <Code text={kernel(found)} label={t("attach.kernel")} />
-          <h3>Kubernetes</h3>
+          <h2>Kubernetes</h2>
           <p class="soft">{t("attach.kubernetes")}</p>
           <Code text={kubernetes(found, volume.size_bytes, node ? hostOf(node) : "NODE")} label="Kubernetes" />
         </>

@@ -4,14 +4,14 @@ import { useState } from "preact/hooks";
 import { type Schemas, api, told } from "../core/api";
 import { type Copy, type Volume } from "../core/cluster";
 import { to } from "../core/route";
-import { layout } from "../core/tree";
+import { layout, stateOf } from "../core/tree";
 import { Bar, Chip, Facts, State, type Tone, bytes, toneOf } from "../parts/basics";
 import { Shown, useLoaded } from "../parts/loading";
 import { Table } from "../parts/table";
 import { t, word } from "../texts";
 
 function worst(copies: readonly Copy[]): Tone {
-  const tones = copies.map((copy) => toneOf(copy.state));
+  const tones = copies.map((copy) => toneOf(stateOf(copy)));
   return tones.every((tone) => tone === "bad") ? "bad" : tones.every((tone) => tone === "good") ? "good" : "warn";
 }
 
@@ -20,7 +20,7 @@ function CopyLine({ volume, copy }: { volume: Volume; copy: Copy }) {
     <li class="copy">
       <details>
         <summary>
-          <State of={copy.state} kind="copy" />
+          <State of={stateOf(copy)} kind="copy" />
           <b>{copy.host}</b>
           {copy.group && <code>{copy.group.slice(0, 8)}</code>}
           {copy.resync_bytes_left > 0 && <span class="soft">{t("tree.left", { size: bytes(copy.resync_bytes_left) })}</span>}
@@ -45,7 +45,7 @@ function Component({ volume, copy }: { volume: Volume; copy: Copy }) {
             t("group"),
             copy.group ? <a key="group" href={to("groups", copy.host, copy.group)}>{copy.group.slice(0, 8)}</a> : "\u2013",
           ],
-          [t("state"), `${word("copy", copy.state)}: ${word("copy-means", copy.state)}`],
+          [t("state"), `${word("copy", stateOf(copy))}: ${word("copy-means", stateOf(copy))}`],
           [t("tree.waiting"), copy.writes_waiting ?? 0],
         ]}
       />
@@ -59,7 +59,7 @@ function Held({ copy, volume }: { copy: Copy; volume: Volume }) {
   const params = { path: { shard: copy.host, group } };
   const found = useLoaded(
     () => told(api.GET("/api/v1/shards/{shard}/groups/{group}", { params })),
-    [copy.host, group, copy.state],
+    [copy.host, group, stateOf(copy)],
   );
   if (found.error && !found.value) return <p class="soft">{t("tree.not-asked", { host: copy.host })}</p>;
   return (
@@ -86,7 +86,7 @@ function Held({ copy, volume }: { copy: Copy; volume: Volume }) {
 const PLACES: Record<Schemas["PlaceKind"], Tone> = { copy: "good", "too-close": "warn", next: "info", able: "calm", not: "bad" };
 
 function WhyThere({ volume }: { volume: Volume }) {
-  const hosts = volume.components.map((copy) => `${copy.host} ${copy.state}`).join();
+  const hosts = volume.components.map((copy) => `${copy.host} ${stateOf(copy)}`).join();
   const params = { path: { name: volume.name } };
   const found = useLoaded(
     () => told(api.GET("/api/v1/volumes/{name}/placement", { params })),

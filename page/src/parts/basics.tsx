@@ -22,6 +22,7 @@ const TONES: Record<string, Tone> = {
   down: "bad",
   active: "good",
   absent: "bad",
+  away: "bad",
   degraded: "warn",
   resyncing: "info",
   ok: "good",

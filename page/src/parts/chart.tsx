@@ -6,24 +6,30 @@ import "uplot/dist/uPlot.min.css";
 import { language } from "../texts";
 
 export type Line = { name: string; color: "one" | "two"; values: (number | null)[] };
-type Props = { label: string; times: number[]; lines: Line[]; format: (value: number) => string };
+type Props = { label: string; times: number[]; lines: Line[]; format: (value: number) => string; least: number; steps?: number[] };
 
 const HEIGHT = 150;
+/** Seconds that are shown where less is known. */
+const SHOWN = 180;
 
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-function options({ lines, format }: Props, width: number): uPlot.Options {
+function options({ lines, format, least, steps }: Props, width: number): uPlot.Options {
   const axis = { stroke: color("soft"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-  const time = new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const time = new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   return {
     width,
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.15 : 1] } },
+    padding: [8, 14, 0, 0],
+    scales: {
+      x: { time: true, range: (_, from, until) => [Math.min(from, until - SHOWN), until] },
+      y: { range: (_, __, most) => [0, Math.max((most ?? 0) * 1.15, least)] },
+    },
     axes: [
-      { ...axis, space: 90, size: 26, values: (_, splits) => splits.map((at) => time.format(at * 1000)) },
-      { ...axis, size: 74, space: 36, values: (_, splits) => splits.map(format) },
+      { ...axis, space: 50, size: 26, incrs: [60, 120, 300, 600], values: (_, splits) => splits.map((at) => time.format(at * 1000)) },
+      { ...axis, size: 74, space: 36, ...(steps ? { incrs: steps } : {}), values: (_, splits) => splits.map(format) },
     ],
     series: [
       {},

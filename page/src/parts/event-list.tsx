@@ -23,6 +23,14 @@ function Different({ of: { field, was, is } }: { of: Difference }) {
   );
 }
 
+/** An item, as people know it. */
+function called({ list, key }: Noted): string {
+  const [first = "", second = "", third = ""] = key.split("/");
+  if (list === "/status") return word("status", key);
+  if (list === LISTS.groups.path) return `${first} ${second.slice(0, 8)}`;
+  return list === LISTS.resyncs.path ? `${first} ${Number(second) + 1} \u2192 ${third}` : key;
+}
+
 function place({ list, key }: Noted): string | null {
   if (list === LISTS.volumes.path) return to("volumes", key);
   if (list === LISTS.shards.path) return to("hosts", key);
@@ -38,7 +46,7 @@ export function EventList({ events }: { events: readonly Noted[] }) {
     <ol class="events" reversed>
       {events.map((event) => {
         const href = event.kind === "gone" ? null : place(event);
-        const name = event.list === "/status" ? word("status", event.key) : event.key;
+        const name = called(event);
         return (
           <li key={event.number} class={event.kind}>
             <time dateTime={new Date(event.at).toISOString()}>{time.format(event.at)}</time>
