@@ -73,6 +73,12 @@ test("what only counts is no difference, and what lasts is named", () => {
   expect(noted(cluster, { list: "/volumes", key: "y", item: null }, 1, 0)).toBeNull();
 });
 
+test("a time that runs out in a text is no difference", () => {
+  const why = (seconds: number) => volume("db", { compliance: { state: "not-compliant", why: [`made again in ${seconds} s`] } });
+  expect(differences(why(3599), why(3598))).toEqual([]);
+  expect(differences(why(1), volume("db"))).toHaveLength(1);
+});
+
 test("shards are told by their host", () => {
   const shard = (name: string, host: string | null) => ({ name, host, state: "up", peer: "" }) as const;
   const shards = keyed("shards", [shard("host10", null), shard("host2.1", "host2"), shard("host2.2", "host2")]);

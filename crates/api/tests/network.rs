@@ -210,6 +210,31 @@ fn without_a_token_there_is_nothing_to_see() {
     assert!(served.asked.lock().expect("no panic").is_empty(), "no shard was asked for anything");
 }
 
+/// They are the same for everybody, and say nothing of the cluster.
+#[test]
+fn the_files_of_the_page_need_no_token() {
+    let served = serve("page");
+    let mut stream = connect(&served, &served.folder.join(api::CA_FILE), "127.0.0.1");
+    let head = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("a request");
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    // 404 says how to build it, where this program was built without it.
+    assert!(["HTTP/1.1 200", "HTTP/1.1 404"].iter().any(|ok| said.starts_with(ok)), "{said}");
+    assert!(said.contains("default-src 'self'"), "{said}");
+    assert!(served.asked.lock().expect("no panic").is_empty(), "no shard was asked");
+}
+
+/// A token says whose it is, and what it may do.
+#[test]
+fn who_asks_is_told_who_it_is() {
+    let served = serve("caller");
+    for (token, name, role) in [(VIEWER, "v", "viewer"), (OPERATOR, "o", "operator")] {
+        let (status, said) = ask(&served, "GET /api/v1/caller", Some(token), "");
+        assert_eq!((status, said), (200, json!({ "name": name, "role": role })));
+    }
+}
+
 #[test]
 fn a_token_opens_what_its_role_may_and_no_more() {
     let served = serve("roles");

@@ -8,6 +8,8 @@ export type Noted = {
   at: number;
   list: string;
   key: string;
+  /** What people call it. */
+  name: string;
   kind: "new" | "gone" | "changed";
   differences: Difference[];
 };
@@ -18,8 +20,13 @@ const SHOWN_MAX = 6;
 
 function text(value: unknown): string {
   if (value === null || value === undefined) return "\u2013";
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (!Array.isArray(value)) return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (value.length === 0) return "\u2013";
+  return value.every((one) => typeof one === "string") ? value.join("; ") : String(value.length);
 }
+
+/** A value so that a time that runs out in a text makes no difference. */
+const lasting = (value: unknown) => JSON.stringify(value)?.replace(/\d+(\.\d+)? ?(s|min|h|ms|%)\b/g, "#");
 
 function called(value: unknown, at: number): string {
   const item = value as { host?: string; path?: string; name?: string; object?: number };
@@ -31,7 +38,7 @@ function called(value: unknown, at: number): string {
 function compare(was: unknown, is: unknown, field: string, found: Difference[]): void {
   const isCount = (value: unknown) => value == null || typeof value === "number";
   if (isCount(was) && isCount(is) && !CHOSEN.has(field.split(".").at(-1) ?? "")) return;
-  if (JSON.stringify(was) === JSON.stringify(is)) return;
+  if (lasting(was) === lasting(is)) return;
   const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
   if (isObject(was) && isObject(is)) {
     const [one, other] = [was as Record<string, unknown>, is as Record<string, unknown>];
@@ -67,7 +74,8 @@ function before(cluster: Cluster, change: Change): unknown {
 export function noted(cluster: Cluster, change: Change, number: number, at: number): Noted | null {
   const was = before(cluster, change);
   const { list, key } = change;
-  const one = { number, at, list, key };
+  const item = (change.item ?? was) as { name?: string } | null | undefined;
+  const one = { number, at, list, key, name: item?.name ?? key };
   if (change.item === null) return was === undefined ? null : { ...one, kind: "gone", differences: [] };
   if (was === undefined) return { ...one, kind: "new", differences: [] };
   const found = differences(was, change.item);

@@ -6,7 +6,7 @@ import { to } from "../core/route";
 import { refreshWhileSeen } from "../core/samples";
 import { useStore } from "../core/store";
 import { span } from "../core/units";
-import { Bar, Card, Chip, Title, bytes } from "../parts/basics";
+import { Bar, Card, Title, bytes } from "../parts/basics";
 import { Table } from "../parts/table";
 import { t, word } from "../texts";
 
@@ -59,7 +59,7 @@ export function ResyncPage() {
               name: t("resync.progress"),
               show: (it) =>
                 it.waits ? (
-                  <Chip tone="calm">{t("resync.waits", { what: it.waits })}</Chip>
+                  <span class="soft">{t("resync.waits", { what: it.waits })}</span>
                 ) : (
                   <Bar part={it.bytes_copied} whole={it.bytes_copied + it.bytes_left} label={t("resync.progress")} />
                 ),

@@ -3,7 +3,9 @@
 import { useState } from "preact/hooks";
 import { type Schemas, api, told } from "../core/api";
 import { type Copy, type Volume } from "../core/cluster";
+import { clusterStore } from "../core/live";
 import { to } from "../core/route";
+import { useStore } from "../core/store";
 import { layout, stateOf } from "../core/tree";
 import { Bar, Chip, Facts, State, type Tone, bytes, toneOf } from "../parts/basics";
 import { Shown, useLoaded } from "../parts/loading";
@@ -16,9 +18,10 @@ function worst(copies: readonly Copy[]): Tone {
 }
 
 function CopyLine({ volume, copy }: { volume: Volume; copy: Copy }) {
+  const [isOpen, setOpen] = useState(false);
   return (
     <li class="copy">
-      <details>
+      <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           <State of={stateOf(copy)} kind="copy" />
           <b>{copy.host}</b>
@@ -26,7 +29,7 @@ function CopyLine({ volume, copy }: { volume: Volume; copy: Copy }) {
           {copy.resync_bytes_left > 0 && <span class="soft">{t("tree.left", { size: bytes(copy.resync_bytes_left) })}</span>}
           {copy.replaces && <span class="soft">{t("tree.replaces", { host: copy.replaces })}</span>}
         </summary>
-        <Component volume={volume} copy={copy} />
+        {isOpen && <Component volume={volume} copy={copy} />}
       </details>
     </li>
   );
@@ -34,6 +37,7 @@ function CopyLine({ volume, copy }: { volume: Volume; copy: Copy }) {
 
 /** A component, as the group says it that holds it. */
 function Component({ volume, copy }: { volume: Volume; copy: Copy }) {
+  const isUp = useStore(clusterStore, (cluster) => cluster.shards.get(copy.host)?.state === "up");
   return (
     <div class="component">
       {copy.why && <p class="why">{t("tree.why-state", { why: copy.why })}</p>}
@@ -49,7 +53,8 @@ function Component({ volume, copy }: { volume: Volume; copy: Copy }) {
           [t("tree.waiting"), copy.writes_waiting ?? 0],
         ]}
       />
-      {copy.group && <Held copy={copy} volume={volume} />}
+      {copy.group && isUp && stateOf(copy) !== "away" && <Held copy={copy} volume={volume} />}
+      {!isUp && <p class="soft">{t("tree.not-asked", { host: copy.host })}</p>}
     </div>
   );
 }

@@ -8,14 +8,23 @@ import { Empty, bytes } from "./basics";
 
 function value(field: string, text: string): string {
   if (field.endsWith("_bytes") && /^\d+$/.test(text)) return bytes(Number(text));
+  const kind = field.endsWith("state") ? ["copy", "host", "compliance", "device"].find((one) => word(one, text) !== text) : null;
   if (field === "" || field === "health") return word("health", text);
+  if (kind) return word(kind, text);
   return text.length > 90 ? `${text.slice(0, 90)}\u2026` : text;
+}
+
+/** The part of an item that is different, and its field. */
+function label(field: string): string {
+  const [path = "", last = ""] = field.includes(".") ? [field.slice(0, field.lastIndexOf(".")), field.slice(field.lastIndexOf(".") + 1)] : ["", field];
+  const of = path.replace(/^(components|devices|compliance) ?/, "");
+  return `${of} ${word("field", last)}`.trim();
 }
 
 function Different({ of: { field, was, is } }: { of: Difference }) {
   return (
     <span class="different">
-      {field && <span class="soft">{word("field", field.split(".").at(-1) ?? field).replace("_bytes", "")}</span>} {value(field, was)}
+      {field && <span class="soft">{label(field)}</span>} {value(field, was)}
       <span aria-hidden="true"> {"\u2192"} </span>
       <span class="unseen">{t("events.then")}</span>
       <b>{value(field, is)}</b>
@@ -24,17 +33,18 @@ function Different({ of: { field, was, is } }: { of: Difference }) {
 }
 
 /** An item, as people know it. */
-function called({ list, key }: Noted): string {
+function called({ list, key, name }: Noted): string {
   const [first = "", second = "", third = ""] = key.split("/");
   if (list === "/status") return word("status", key);
   if (list === LISTS.groups.path) return `${first} ${second.slice(0, 8)}`;
-  return list === LISTS.resyncs.path ? `${first} ${Number(second) + 1} \u2192 ${third}` : key;
+  return list === LISTS.resyncs.path ? `${first} ${Number(second) + 1} \u2192 ${third}` : name;
 }
 
 function place({ list, key }: Noted): string | null {
   if (list === LISTS.volumes.path) return to("volumes", key);
   if (list === LISTS.shards.path) return to("hosts", key);
   if (list === LISTS.resyncs.path) return to("resync");
+  if (list === LISTS.deleted.path) return to("volumes");
   if (list === LISTS.groups.path) return to("groups", ...key.split("/").slice(0, 2));
   return to("health");
 }

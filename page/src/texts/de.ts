@@ -182,6 +182,11 @@ export const de: Texts = {
   "field.owner": "Eigentümer",
   "field.clients": "Clients",
   "field.why": "Grund",
+  "field.components": "Kopien",
+  "field.limited_by": "begrenzt durch",
+  "field.attention": "Hinweise",
+  "field.nbd": "Adressen",
+  "field.labels": "Etiketten",
   // Hosts
   "host.address": "Adresse",
   "host.copies": "Kopien darauf",

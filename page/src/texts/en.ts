@@ -179,6 +179,11 @@ export const en = {
   "field.owner": "owner",
   "field.clients": "clients",
   "field.why": "why",
+  "field.components": "copies",
+  "field.limited_by": "limited by",
+  "field.attention": "attention",
+  "field.nbd": "addresses",
+  "field.labels": "labels",
   // Hosts
   "host.address": "Address",
   "host.copies": "Copies on it",
