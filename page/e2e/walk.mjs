@@ -171,7 +171,7 @@ async function hostDies(page, seen, name, host) {
   for (const what of ["overview", "hosts", "health"]) {
     await seen.go(PAGES[what]);
     await page.locator("h1").waitFor();
-    await page.locator("#main").getByText(host).first().waitFor();
+    await page.locator("#main").getByText(host).filter({ visible: true }).first().waitFor();
     await seen.check(`host-away-${what}`);
   }
   await page.getByText(`gabion host start ${host}`).first().waitFor();
