@@ -26,6 +26,7 @@ const PAGES = {
   health: "#/health",
   events: "#/events",
   policies: "#/policies",
+  users: "#/users",
   tokens: "#/tokens",
   audit: "#/audit",
   settings: "#/settings",
@@ -276,6 +277,40 @@ async function tokensEnd(browser) {
   say("tokens");
 }
 
+/** A user comes with a code, chooses a password, leaves, and comes back with it. */
+async function user(browser) {
+  const { code } = json("user", "create", "anna", "--role", "operator");
+  const { context, page, seen } = await look(browser, { url, folder, width: 1280, scheme: "light" });
+  await page.goto(url);
+  await page.getByText("Code", { exact: true }).click();
+  await page.getByLabel("One-time code").fill(code);
+  await seen.check("sign-in-code");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText("You have no password yet").waitFor();
+  await page.getByRole("button", { name: "Choose a password" }).click();
+  await dialog(page).getByLabel("Password", { exact: true }).fill("a long enough one");
+  await dialog(page).getByLabel("Once more").fill("a long enough one");
+  await seen.check("choose-password");
+  await press(page, "Save");
+  await page.getByText("You have no password yet").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("Password", { exact: true }).click();
+  await page.getByLabel("Name").fill("anna");
+  await page.getByLabel("Password").last().fill("not the right one");
+  await seen.expecting(/status of 401/, async () => {
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").getByText("do not fit").waitFor();
+  });
+  await page.getByLabel("Password").last().fill("a long enough one");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.locator(".touch.live").waitFor({ state: "attached" });
+  await page.getByText("anna", { exact: true }).waitFor();
+  seen.fine();
+  await context.close();
+  gabion("user", "delete", "anna");
+  say("a user");
+}
+
 const browser = await open();
 try {
   gabion("volume", "create", "shown", "--size", "256MiB");
@@ -289,6 +324,7 @@ try {
   await life(browser, 390, "dark");
   await touch(browser);
   await tokensEnd(browser);
+  await user(browser);
 } finally {
   await browser.close();
 }

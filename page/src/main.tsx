@@ -25,6 +25,7 @@ import { ResyncPage } from "./pages/resync";
 import { Settings } from "./pages/settings";
 import { SignIn } from "./pages/sign-in";
 import { Tokens } from "./pages/tokens";
+import { Users } from "./pages/users";
 import { VolumePage } from "./pages/volume";
 import { Volumes } from "./pages/volumes";
 
@@ -47,6 +48,8 @@ function Shown() {
       return <Policies />;
     case "tokens":
       return <Tokens />;
+    case "users":
+      return <Users />;
     case "audit":
       return <Audit />;
     case "settings":

@@ -225,16 +225,6 @@ fn the_files_of_the_page_need_no_token() {
     assert!(served.asked.lock().expect("no panic").is_empty(), "no shard was asked");
 }
 
-/// A token says whose it is, and what it may do.
-#[test]
-fn who_asks_is_told_who_it_is() {
-    let served = serve("caller");
-    for (token, name, role) in [(VIEWER, "v", "viewer"), (OPERATOR, "o", "operator")] {
-        let (status, said) = ask(&served, "GET /api/v1/caller", Some(token), "");
-        assert_eq!((status, said), (200, json!({ "name": name, "role": role })));
-    }
-}
-
 #[test]
 fn a_token_opens_what_its_role_may_and_no_more() {
     let served = serve("roles");

@@ -5,7 +5,7 @@ import type { components } from "./schema";
 
 type Role = components["schemas"]["AccessRole"];
 
-export type SignedIn = { token: string; name: string; role: Role; isSession: boolean };
+export type SignedIn = { token: string; name: string; role: Role; isUser: boolean; lacksPassword: boolean };
 /** Why nobody is signed in: nobody was, somebody left, or the token opens nothing any more. */
 export type Reason = "new" | "left" | "expired";
 
@@ -33,6 +33,12 @@ export const session = {
 export function signedIn(who: SignedIn): void {
   sessionStorage.setItem(PLACE, JSON.stringify(who));
   sessionStore.set({ who, reason: "new" });
+}
+
+/** The user has a password from now on. */
+export function hasPassword(): void {
+  const { who } = sessionStore.get();
+  if (who) signedIn({ ...who, lacksPassword: false });
 }
 
 export function signedOut(reason: Reason): void {

@@ -10,7 +10,9 @@ import { useStore } from "../core/store";
 import { span } from "../core/units";
 import { type Language, type TextKey, setLanguage, t, useLanguage, word } from "../texts";
 import { State } from "./basics";
+import { Opens } from "./dialog";
 import { Icon, type IconName } from "./icons";
+import { ChoosePassword } from "./password";
 
 type Way = { path: string; icon: IconName; role?: "administrator" };
 
@@ -28,6 +30,7 @@ const WAYS: Way[][] = [
   ],
   [
     { path: "policies", icon: "policies" },
+    { path: "users", icon: "users", role: "administrator" },
     { path: "tokens", icon: "tokens", role: "administrator" },
     { path: "settings", icon: "settings" },
   ],
@@ -107,6 +110,18 @@ function LostTouch() {
   );
 }
 
+/** Who has signed in with a code is asked to choose a password; who has one may choose another. */
+function Password() {
+  const who = useStore(sessionStore, (session) => session.who);
+  if (!who?.lacksPassword) return null;
+  return (
+    <div class="banner info">
+      <span>{t("password.lacks")}</span>
+      <Opens text={t("password.choose")} dialog={(close) => <ChoosePassword name={who.name} close={close} />} />
+    </div>
+  );
+}
+
 function Top({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
   const who = useStore(sessionStore, (session) => session.who);
   const health = useStore(clusterStore, (cluster) => cluster.health);
@@ -174,6 +189,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
       </nav>
       <main id="main" tabIndex={-1}>
         <LostTouch />
+        <Password />
         {isFirst ? <p class="empty" role="status">{t("loading")}</p> : children}
       </main>
     </div>
