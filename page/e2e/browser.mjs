@@ -82,6 +82,7 @@ class Window {
   async check(what) {
     const isLoaded = () => ![...document.querySelectorAll(".empty")].some((it) => /^(Loading|Wird geladen)$/.test(it.textContent));
     await this.page.waitForFunction(isLoaded);
+    await this.page.evaluate(() => scrollTo(0, 0));
     await this.page.screenshot({ path: join(this.folder, `${what}-${this.name}.png`), fullPage: true });
     await this.page.evaluate(axe);
     const found = await this.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));

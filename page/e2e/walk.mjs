@@ -72,6 +72,11 @@ async function everyPage(browser, width, scheme) {
   await seen.check("create");
   await page.keyboard.press("Escape");
   await dialog(page).waitFor({ state: "detached" });
+  await seen.go(PAGES.hosts);
+  await page.getByRole("button", { name: "Add a host" }).click();
+  await press(page, "Create");
+  await page.locator("pre", { hasText: "gabion host join --invitation" }).waitFor();
+  await seen.check("invited");
   if (width < 600) {
     await page.getByRole("button", { name: "Menu" }).click();
     await page.getByRole("navigation").getByRole("link", { name: "Policies" }).waitFor();

@@ -24,6 +24,7 @@ export const NEEDED = {
   "POST /api/v1/deleted-volumes/{volume}/undelete": "operator",
   "POST /api/v1/domains": "administrator",
   "POST /api/v1/domains/assignments": "administrator",
+  "POST /api/v1/invitations": "administrator",
   "POST /api/v1/orphans/{volume}/adopt": "administrator",
   "POST /api/v1/policies": "operator",
   "POST /api/v1/repairs": "operator",

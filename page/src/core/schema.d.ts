@@ -257,6 +257,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/hosts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["host_join"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/hosts/{host}": {
         parameters: {
             query?: never;
@@ -284,6 +300,22 @@ export interface paths {
         put: operations["maintenance_enter"];
         post?: never;
         delete: operations["maintenance_exit"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["host_invite"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1165,9 +1197,18 @@ export interface components {
             state: components["schemas"]["HostState"];
         };
         HostState: "up" | "not answering" | "down";
+        InviteReport: {
+            expires: number;
+            invitation: string;
+        };
         IoLimits: {
             bytes_per_second?: number | null;
             iops?: number | null;
+        };
+        JoinReport: {
+            ca: string;
+            ca_key: string;
+            directory: string[];
         };
         LatencyReport: {
             durable: components["schemas"]["ClassReport"];
@@ -2122,6 +2163,33 @@ export interface operations {
             "5XX": components["responses"]["Problem"];
         };
     };
+    host_join: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    invitation: string;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
     host_remove: {
         parameters: {
             query?: {
@@ -2224,6 +2292,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MaintenanceReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    host_invite: {
+        parameters: {
+            query?: never;
+            header?: {
+                "idempotency-key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    seconds: number;
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InviteReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];

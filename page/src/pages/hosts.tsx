@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { type Schemas, may } from "../core/api";
 import { type Shard, hosts, sorted } from "../core/cluster";
 import { clusterStore } from "../core/live";
 import { to } from "../core/route";
@@ -7,8 +8,10 @@ import { refreshWhileSeen } from "../core/samples";
 import { useStore } from "../core/store";
 import { span } from "../core/units";
 import { Card, Chip, State, Title } from "../parts/basics";
+import { Opens } from "../parts/dialog";
 import { Rack } from "../parts/rack";
 import { t, word } from "../texts";
+import { Invite, Invited } from "./invite";
 
 export function worstState(shards: readonly Shard[]): Shard["state"] {
   const order: Shard["state"][] = ["down", "not answering"];
@@ -30,10 +33,19 @@ export function HostStates({ shards }: { shards: readonly Shard[] }) {
 export function Hosts() {
   const cluster = useStore(clusterStore, (value) => value);
   useEffect(() => refreshWhileSeen("groups"), []);
+  const [invitation, setInvitation] = useState<Schemas["InviteReport"] | null>(null);
   const groups = sorted(cluster.groups);
   return (
     <>
-      <Title text={t("way.hosts")} />
+      <Title
+        text={t("way.hosts")}
+        aside={
+          may("POST /api/v1/invitations") && (
+            <Opens text={t("invite")} class="first" dialog={(close) => <Invite made={setInvitation} close={close} />} />
+          )
+        }
+      />
+      <div role="status">{invitation && <Invited invitation={invitation} done={() => setInvitation(null)} />}</div>
       <ul class="legend-line soft" aria-label={t("hosts.legend")}>
         <li><span class="swatch cache" aria-hidden="true" /> {t("hosts.cache-slot")}</li>
         <li><span class="swatch capacity" aria-hidden="true" /> {t("hosts.capacity-slot")}</li>

@@ -207,6 +207,12 @@ export const de: Texts = {
   "hosts.cache-slot": "Cache: wie voll der Schreibpuffer ist",
   "hosts.capacity-slot": "Kapazität: wie voll das Gerät ist",
   "hosts.legend": "Was die Fächer zeigen",
+  "invite": "Host hinzufügen",
+  "invite.command": "Befehl zum Beitreten",
+  "invite.means":
+    "Eine Einladung lässt eine Maschine einmal Host dieses Clusters werden. Wer sie hat, kann das: behandeln Sie sie wie ein Passwort.",
+  "invite.once": "Auf der neuen Maschine, bis {time}. Sie wird nur dieses Mal gezeigt.",
+  "invite.title": "Host hinzufügen",
   "maintenance.copies": "Kopien darauf",
   "maintenance.enter": "Wartung",
   "maintenance.enter-title": "{host} auf das Anhalten vorbereiten",

@@ -204,6 +204,12 @@ export const en = {
   "hosts.cache-slot": "cache: how full the write buffer is",
   "hosts.capacity-slot": "capacity: how full the device is",
   "hosts.legend": "What the slots show",
+  "invite": "Add a host",
+  "invite.command": "Command that joins",
+  "invite.means":
+    "An invitation lets one machine become a host of this cluster, once. Whoever has it can do that: treat it as a password.",
+  "invite.once": "On the new machine, until {time}. It is shown this once.",
+  "invite.title": "Add a host",
   "maintenance.copies": "Copies on it",
   "maintenance.enter": "Maintenance",
   "maintenance.enter-title": "Prepare {host} to be stopped",
