@@ -6,6 +6,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { look, open } from "./browser.mjs";
+import { health } from "./health.mjs";
 
 const [, , url, tokensFile, folder] = process.argv;
 const tokens = JSON.parse(readFileSync(tokensFile, "utf8"));
@@ -334,6 +335,8 @@ try {
   await touch(browser);
   await tokensEnd(browser);
   await user(browser);
+  await health(browser, { url, folder, token: tokens.operator });
+  say("checks of the health");
 } finally {
   await browser.close();
 }
