@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the licences and notices of the crates that are linked into `gabion`: most ask that these go with a program.
+"""Prints the licences and notices of what is a part of `gabion`, crates and packages of its page: most ask that these
+go with a program.
 
-Reads the sources that cargo has on this machine. Equal texts are printed once."""
+Reads the sources that cargo and npm have on this machine. Equal texts are printed once."""
 import json
 import os
 import re
@@ -36,6 +37,18 @@ def texts(folder):
                 yield "\n".join(line.rstrip() for line in file.read().strip().splitlines())
 
 
+def of_page(page):
+    """Name, version, licence and texts of each package that the built page has code of; none where it is not built."""
+    if not os.path.isdir(os.path.join(page, "dist")):
+        return
+    with open(os.path.join(page, "package-lock.json"), encoding="utf-8") as file:
+        packages = json.load(file)["packages"]
+    for path, entry in packages.items():
+        if path and not entry.get("dev"):
+            name = path.rpartition("node_modules/")[2]
+            yield name, entry["version"], entry["license"], texts(os.path.join(page, path))
+
+
 def report(crates):
     """Lines: what is linked, then each text with the crates that have it."""
     lines, owners = ["What is linked into gabion, and under which licences:", ""], {}
@@ -58,7 +71,8 @@ def main():
     found.sort(key=lambda crate: (crate["name"], crate["version"]))
     folders = (os.path.dirname(crate["manifest_path"]) for crate in found)
     told = ((crate["name"], crate["version"], crate["license"], texts(at)) for crate, at in zip(found, folders))
-    print("\n".join(report(told)))
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "page")
+    print("\n".join(report([*told, *of_page(page)])))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ content() {
   grep -q "share/doc/gabion/operations/install.md" "$tree/lib/systemd/system/gabion.service"
   test -s "$tree/usr/share/doc/gabion/operations/install.md"
   zgrep -q "tokio" "$tree/usr/share/doc/gabion/licences-of-crates.gz"
+  zgrep -q "preact" "$tree/usr/share/doc/gabion/licences-of-crates.gz"
   [ "$(gabion --version)" = "$("$tree/usr/bin/gabion" --version)" ]
 }
 pages() {

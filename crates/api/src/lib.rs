@@ -12,6 +12,7 @@
 //! | `pattern` | names that are chosen by a pattern |
 //! | `request` | from a request to a command, and back |
 //! | `once` | requests with a key are carried out once |
+//! | `page` | the page: files that browsers load, without a token |
 //! | `problem` | why a request was not carried out |
 //! | `mailbox` | the way to a shard |
 //! | `metrics` | what a monitoring system is told |
@@ -56,6 +57,7 @@ mod metrics;
 mod network;
 mod once;
 mod openapi;
+mod page;
 mod pattern;
 mod pinned;
 mod problem;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The listener on the network: TLS 1.3, and a token for everything. Whoever has none learns that
-//! it needs one, a second later, and nothing else.
+//! The listener on the network: TLS 1.3, and a token for everything but the files of the page.
+//! Whoever has none learns that it needs one, a second later, and nothing else.
 
 use crate::access::{ApiCaller, Origin, REFUSED_AFTER, digest_in};
 use crate::certificates::ListenerKey;
+use crate::page;
 use crate::problem::Problem;
 use crate::routes::{PREFIX, ROUTES, Route};
 use crate::service::{Api, serve};
@@ -130,12 +131,16 @@ async fn renew(key: Arc<ListenerKey>) {
     }
 }
 
-/// A router that answers those who bring a token. Handlers hear whose it is.
+/// A router that answers those who bring a token. Handlers hear whose it is. The files of the page
+/// are for all: they say nothing of the cluster.
 pub(crate) fn guarded(router: Router, api: &Arc<Api>) -> Router {
     let api = Arc::clone(api);
     router.layer(from_fn(move |request: Request, next: Next| {
         let api = Arc::clone(&api);
         async move {
+            if let Some(file) = page::answer(&request) {
+                return file;
+            }
             if is_open(&request) {
                 return admitted(ApiCaller::nobody(), request, next).await;
             }

@@ -16,6 +16,7 @@ use crate::mailbox::{MailboxError, exchange};
 use crate::metrics;
 use crate::once::{KEY_HEADER, KeyedCommand, Once, Outcome};
 use crate::openapi::document;
+use crate::page;
 use crate::problem::{PROBLEM_JSON, Problem};
 use crate::request::RequestParts;
 use crate::routes::{AskedShards, Method, PREFIX, ROUTES, Route};
@@ -146,7 +147,8 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         .route("/metrics", metrics::endpoint(api.shards.clone(), Arc::new(states)))
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {
-            Problem::no_such_path(request.uri().path()).into_response()
+            let page = page::answer(&request);
+            page.unwrap_or_else(|| Problem::no_such_path(request.uri().path()).into_response())
         })
         .method_not_allowed_fallback(|request: Request| async move {
             Problem::no_such_method(request.method().as_str()).into_response()

@@ -180,7 +180,13 @@ fn everything() -> Vec<String> {
         let (method, path) = text.split_once(' ').expect("a method");
         format!("{method} {}{}", api::PREFIX, path.replace(['{', '}'], ""))
     };
-    let outside = ["GET /", "GET /metrics", "GET /api/v1/../../etc/passwd", "OPTIONS *"];
+    let outside = [
+        "POST /",
+        "GET /assets/none.js",
+        "GET /metrics",
+        "GET /api/v1/../../etc/passwd",
+        "OPTIONS *",
+    ];
     all.map(under).chain(outside.map(str::to_owned)).collect()
 }
 
@@ -206,6 +212,21 @@ fn without_a_token_there_is_nothing_to_see() {
     assert!(begun.elapsed() >= Duration::from_secs(1), "a wrong token waits");
     ask_all(Some(STRANGER));
     assert!(served.asked.lock().expect("no panic").is_empty(), "no shard was asked for anything");
+}
+
+/// They are the same for everybody, and say nothing of the cluster.
+#[test]
+fn the_files_of_the_page_need_no_token() {
+    let served = serve("page");
+    let mut stream = connect(&served, &served.folder.join(api::CA_FILE), "127.0.0.1");
+    let head = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("a request");
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    // 404 says how to build it, where this program was built without it.
+    assert!(["HTTP/1.1 200", "HTTP/1.1 404"].iter().any(|ok| said.starts_with(ok)), "{said}");
+    assert!(said.contains("default-src 'self'"), "{said}");
+    assert!(served.asked.lock().expect("no panic").is_empty(), "no shard was asked");
 }
 
 #[test]
