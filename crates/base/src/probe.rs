@@ -132,6 +132,8 @@ crate::named! {
         FenceWaited = "fence-waited",
         /// A fence was refused because its record does not descend from what a component saw.
         FenceOtherHistory = "fence-other-history",
+        /// A fence of a copy's owner came when a later one of it was forgotten already.
+        FenceLate = "fence-late",
         /// An adoption was refused for want of a copy that is surely whole.
         AdoptionRefused = "adoption-refused",
         /// An owner that lost an object while it lived told the components so.

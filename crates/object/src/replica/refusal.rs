@@ -47,6 +47,15 @@ impl Replicas {
         // record made anew may not know of the last one: then the next return takes a higher one.
         let (target, meta) = (request.target, info.meta);
         let is_seated_before = target.term > meta.term && target.seat < meta.seat && !is_made_anew;
+        // The record of an owner does not go back within its term: this Fence was long on its way,
+        // and what came after it is forgotten, but for its version.
+        let is_of_owner = request.owner.shard == meta.owner_shard
+            && request.owner.incarnation == meta.owner_incarnation
+            && target.term == meta.term;
+        if is_told && is_of_owner && request.version < meta.version && !is_other {
+            base::hit(base::Probe::FenceLate);
+            return Some(Refusal::Session);
+        }
         let is_of_other = is_other || is_told && (is_older || is_seated_before);
         if !is_of_other || self.options.mutations.believe_any_record() {
             return None;
