@@ -19,9 +19,9 @@ const check = (id, state, more = {}) => ({
 const CHECKS = [
   check("hosts.answering", "red"),
   check("hosts.clocks", "yellow"),
-  check("volumes.redundant", "unknown"),
-  check("volumes.used", "green", { evidence: [], mend: [] }),
-  check("licence.x", "silenced", { silenced_until: "2026-11-30T12:00:00Z" }),
+  check("objects.resync", "unknown"),
+  check("objects.accessible", "green", { evidence: [], mend: [] }),
+  check("versions.hosts", "silenced", { silenced_until: "2026-11-30T12:00:00Z" }),
 ];
 
 export async function health(browser, { url, folder, token }) {
@@ -44,12 +44,12 @@ export async function health(browser, { url, folder, token }) {
   await page.getByRole("dialog").getByLabel("Reason").fill("known");
   await page.getByRole("dialog").getByRole("button", { name: "Silence" }).click();
   await page.getByRole("dialog").waitFor({ state: "detached" });
-  await page.getByText("The check licence.x").click();
+  await page.getByText("The check versions.hosts").click();
   await page.getByRole("button", { name: "Tell of it again" }).click();
   await page.getByText("It is told of again").waitFor();
   const expected = [
     'PUT /api/v1/health/hosts.answering/silence {"for_seconds":7200,"reason":"known"}',
-    "DELETE /api/v1/health/licence.x/silence",
+    "DELETE /api/v1/health/versions.hosts/silence",
   ];
   if (JSON.stringify(sent) !== JSON.stringify(expected)) throw new Error(`sent: ${sent.join("\n")}`);
   seen.fine();

@@ -23,7 +23,7 @@ function Silence({ check, done, close }: { check: HealthCheck; done: () => void;
     return t("health.silenced-done");
   };
   return (
-    <Dialog title={t("health.silence-title", { name: nameOf(check) })} act={t("health.silence")} disabled={!seconds || reason.trim() === ""} run={run} close={close}>
+    <Dialog title={t("health.silence-title", { name: check.title })} act={t("health.silence")} disabled={!seconds || reason.trim() === ""} run={run} close={close}>
       <p>{t("health.silence-means")}</p>
       <TextField label={t("health.for")} value={time} set={setTime} error={seconds ? null : t("settings.no-time")} hint={seconds ? span(seconds) : ""} />
       <TextField label={t("health.reason")} value={reason} set={setReason} required />
@@ -31,21 +31,19 @@ function Silence({ check, done, close }: { check: HealthCheck; done: () => void;
   );
 }
 
-const nameOf = (check: HealthCheck) => check.title || word("check", check.id);
-
 function One({ check, again, canSilence }: { check: HealthCheck; again: () => void; canSilence: boolean }) {
   const isFine = check.state === "green";
   const when = new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" });
   return (
     <li class={`check-of ${check.state}`}>
-      <details open={!isFine && check.state !== "silenced"}>
+      <details open={check.state === "red" || check.state === "yellow"}>
         <summary>
           <State of={check.state} kind="check-state" />
-          <b>{nameOf(check)}</b>
-          <span class="soft">{check.summary || (isFine ? "" : check.evidence[0])}</span>
+          <b>{check.title}</b>
+          <span class="soft">{check.summary}</span>
         </summary>
         <div class="inside">
-          <p>{check.means || word("check-means", check.id)}</p>
+          <p>{check.means}</p>
           {check.evidence.length > 0 && (
             <ul class="lines">
               {check.evidence.map((line) => (
@@ -65,6 +63,7 @@ function One({ check, again, canSilence }: { check: HealthCheck; again: () => vo
             {check.since && t("health.since", { time: when.format(new Date(check.since)) })}{" "}
             {check.silenced_until && t("health.until", { time: when.format(new Date(check.silenced_until)) })}
           </p>
+          {check.silenced_because && <p class="soft">{check.silenced_because}</p>}
           {canSilence && !isFine && check.state !== "silenced" && (
             <Opens text={t("health.silence")} dialog={(close) => <Silence check={check} done={again} close={close} />} />
           )}
@@ -82,14 +81,14 @@ function One({ check, again, canSilence }: { check: HealthCheck; again: () => vo
 export function HealthPage() {
   const cluster = useStore(clusterStore, (value) => value);
   // Whatever changes in the cluster may change its health.
-  const found = useLoaded(() => readHealth(cluster), [cluster]);
+  const found = useLoaded(readHealth, [cluster]);
   return (
     <>
       <Title text={t("way.health")} />
       <Shown of={found}>
         {(report) => {
           const groups = [...new Set(report.checks.map((check) => check.group))];
-          const mayChange = !report.isStatus && session.role() !== "viewer";
+          const mayChange = session.role() !== "viewer";
           return (
             <>
               <p class="states">

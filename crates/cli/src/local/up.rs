@@ -191,11 +191,12 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         layout.api_socket().display()
     );
     if let Some(address) = address {
-        let (create, ca) = ("gabion token create NAME --role viewer", ca_file.display());
-        say!("with a token ({create}): curl --cacert {ca} {address}/api/v1/status");
+        let ca = ca_file.display();
+        say!("the page: {address}/ (browsers know it by {ca}, or ask)");
         if let Some(NewCodeReport { name, code, .. }) = code {
-            say!("or sign in as '{name}', once with the code {code}");
+            say!("sign in there as '{name}', once with the code {code}");
         }
+        say!("programs need a token: gabion token create NAME --role viewer");
     }
     say!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
     Ok(())
