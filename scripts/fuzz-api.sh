@@ -12,6 +12,7 @@ GROWTH_MAX=32
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 mkdir -p "$CACHE"; CACHE=$(realpath "$CACHE")
+CHECKS=not_a_server_error,content_type_conformance,response_schema_conformance,status_code_conformance,ignored_auth
 requirements="schemathesis==4.32.5"
 
 tools() {
@@ -21,7 +22,10 @@ tools() {
   "$CACHE/fuzz/bin/pip" install --quiet --disable-pip-version-check "$requirements"
   echo "$requirements" >"$CACHE/fuzz-requirements"
 }
-memory() { awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$(pgrep -f "gabion up --background --data $GABION_DATA" | head -1)/status"; }
+memory() {
+  local pid; pid=$(pgrep -f "gabion up --background --data $GABION_DATA" | head -1)
+  awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$pid/status"
+}
 # Devices are files of this machine, at any path: nothing makes groups of made-up ones here. Signing in and joining are
 # paced, a second for each attempt.
 ask() { # seconds
@@ -31,10 +35,11 @@ ask() { # seconds
   token=$(gabion token create "fuzz-$1-$RANDOM" --role administrator --output json | field "it['token']")
   (cd "$area" && "$CACHE/fuzz/bin/schemathesis" run "$area/described.json" --url "$url" --tls-verify "$ca" \
     --header "Authorization: Bearer $token" --max-time "$1" --phases coverage,fuzzing --continue-on-failure \
-    --checks not_a_server_error,content_type_conformance,response_schema_conformance,status_code_conformance,ignored_auth \
+    --checks "$CHECKS" \
     --exclude-operation-id group_create --exclude-operation-id group_extend --exclude-operation-id event_stream \
     --exclude-operation-id session_create --exclude-operation-id host_join --exclude-operation-id session_delete \
-    --exclude-operation-id token_delete --request-timeout 60 --no-color --suppress-health-check all --warnings off)
+    --exclude-operation-id token_delete --request-timeout 60 --no-color \
+    --suppress-health-check all --warnings off | tee "$area/asked")
 }
 well() {
   [ "$(gabion host list --output json | field "all(h['state'] == 'up' for h in it)")" = True ]
@@ -54,6 +59,7 @@ step "the rest of it" rest
 after=$(memory)
 say "fuzz-api: the process took $before MiB after a quarter of the time, $after MiB at the end"
 grown() { [ "$after" -le "$((before + GROWTH_MAX))" ]; }
+grep -iA4 "^test cases" "$area/asked" || true
 step "it has not grown" grown
 step "the cluster is well" well
 gabion down
