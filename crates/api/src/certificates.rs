@@ -6,6 +6,7 @@
 //! certificate for as long as it runs: they are made when it starts, again long before they expire,
 //! and are on no disk.
 
+use crate::durable;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -16,9 +17,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -186,19 +186,9 @@ fn read(path: &Path) -> Result<String, KeyError> {
     fs::read_to_string(path).map_err(failed)
 }
 
-/// Writes a file that is whole and durable, or not there at all.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     let failed = |source| KeyError::File { path: path.to_owned(), source };
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let _ = fs::remove_file(&part);
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(mode).open(&part).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&part, path).map_err(failed)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    durable::write(path, text.as_bytes(), mode).map_err(failed)
 }
 
 /// What a listener proves itself with.

@@ -2,6 +2,7 @@
 //! How the cluster is, as this host sees it: the shards are looked at, `operator::health` says what
 //! that comes to, and what changed is kept in files of this machine.
 
+use crate::durable;
 use crate::gather::{ShardDoor, gather};
 use crate::lines::{JsonLines, entries_in};
 use crate::machine::MachineLook;
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// What changed: a file of this name beside the audit, and what is silenced.
 const HISTORY_FILE: &str = "health.jsonl";
 const SILENCES_FILE: &str = "health-silences.json";
+const SILENCES_MODE: u32 = 0o600;
 /// A history that is larger is put aside: together some ten thousand changes.
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
 /// Changes of one answer, at most, and if it does not say how many.
@@ -236,7 +238,10 @@ impl HealthWatch {
         let changes = change(&mut states);
         if let Some(path) = &self.silences {
             let silences = Silences { silences: states.silences().to_vec() };
-            write_whole(path, &silences).map_err(|error| Problem::internal(error.to_string()))?;
+            let failed = |error: io::Error| Problem::internal(error.to_string());
+            let bytes =
+                serde_json::to_vec_pretty(&silences).map_err(|error| failed(error.into()))?;
+            durable::write(path, &bytes, SILENCES_MODE).map_err(failed)?;
         }
         book.states = states;
         drop(book);
@@ -399,16 +404,6 @@ fn read_silences(path: &Path) -> Kept<Vec<HealthSilence>> {
             Ok(read.silences.into_iter().filter(is_known).collect())
         }
     }
-}
-
-/// Writes a file that is whole, whenever the power goes.
-fn write_whole(path: &Path, value: &impl Serialize) -> Kept<()> {
-    let new = path.with_extension("json.new");
-    fs::write(&new, serde_json::to_vec_pretty(value)?)?;
-    fs::File::open(&new)?.sync_all()?;
-    fs::rename(&new, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

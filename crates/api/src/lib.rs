@@ -25,6 +25,7 @@
 //! | `joining` | how a machine becomes a host |
 //! | `sign_in` | commands that bring or make one |
 //! | `audit` | who changed what, from where, and what came of it |
+//! | `durable` | files that are whole, whenever the power goes |
 //! | `lines` | a file of entries that does not grow for ever |
 //! | `certificates` | the cluster's CA, and what listeners prove themselves with |
 //! | `server` | the listeners |
@@ -43,6 +44,7 @@ mod audit;
 mod certificates;
 mod client;
 mod configs;
+mod durable;
 mod events;
 mod feed;
 mod fields;
