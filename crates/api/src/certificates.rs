@@ -6,7 +6,7 @@
 //! certificate for as long as it runs: they are made when it starts, again long before they expire,
 //! and are on no disk.
 
-use crate::durable;
+use crate::durable::write_durably;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -188,7 +188,7 @@ fn read(path: &Path) -> Result<String, KeyError> {
 
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     let failed = |source| KeyError::File { path: path.to_owned(), source };
-    durable::write(path, text.as_bytes(), mode).map_err(failed)
+    write_durably(path, text.as_bytes(), mode).map_err(failed)
 }
 
 /// What a listener proves itself with.

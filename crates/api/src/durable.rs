@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Those of the file system.
-pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+pub fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
@@ -35,7 +35,7 @@ mod tests {
         let path = folder.join("one");
         fs::write(folder.join("one.part"), "half").expect("written");
         for text in ["first", "second"] {
-            write(&path, text.as_bytes(), 0o600).expect("written");
+            write_durably(&path, text.as_bytes(), 0o600).expect("written");
             assert_eq!(fs::read_to_string(&path).expect("read"), text);
         }
         let mode = fs::metadata(&path).expect("a file").permissions().mode();

@@ -2,7 +2,7 @@
 //! How the cluster is, as this host sees it: the shards are looked at, `operator::health` says what
 //! that comes to, and what changed is kept in files of this machine.
 
-use crate::durable;
+use crate::durable::write_durably;
 use crate::gather::{ShardDoor, gather};
 use crate::lines::{JsonLines, entries_in};
 use crate::machine::MachineLook;
@@ -241,7 +241,7 @@ impl HealthWatch {
             let failed = |error: io::Error| Problem::internal(error.to_string());
             let bytes =
                 serde_json::to_vec_pretty(&silences).map_err(|error| failed(error.into()))?;
-            durable::write(path, &bytes, SILENCES_MODE).map_err(failed)?;
+            write_durably(path, &bytes, SILENCES_MODE).map_err(failed)?;
         }
         book.states = states;
         drop(book);

@@ -74,6 +74,7 @@ pub use audit::{AuditEntry, ENTRIES_MAX};
 pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey};
 pub use client::{ApiClient, CallError};
 pub use configs::{NoConfigs, ShardConfigs};
+pub use durable::write_durably;
 pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use joining::{Invitation, JoinDoor, JoinError, NoInvitation};

@@ -17,7 +17,6 @@ use control::Endpoints;
 use env::{Address, Env, Fifo};
 use host::{ClusterKind, RestoreError};
 use operator::{BackupReport, Command, RestoreReport};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -81,6 +80,9 @@ fn backup(cli: &Cli, path: &Path) -> Result<()> {
     })
 }
 
+/// As for any file that a user makes: less what the user's mask takes away.
+const FILE_MODE: u32 = 0o666;
+
 /// Writes a new file that is whole and durable, or not there at all.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     if path.exists() {
@@ -88,16 +90,8 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
             Fail::failed(format!("'{}' exists: choose another name", path.display())).into()
         );
     }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
     let context = || format!("cannot write '{}'", path.display());
-    let mut file = std::fs::File::create(&part).with_context(context)?;
-    file.write_all(bytes).with_context(context)?;
-    file.sync_all().with_context(context)?;
-    std::fs::rename(&part, path).with_context(context)?;
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = std::fs::File::open(folder.unwrap_or(Path::new("."))).with_context(context)?;
-    folder.sync_all().with_context(context)
+    api::write_durably(path, bytes, FILE_MODE).with_context(context)
 }
 
 fn restore(cli: &Cli, path: &Path, replace: bool) -> Result<()> {
