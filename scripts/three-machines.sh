@@ -146,6 +146,9 @@ say "three-machines: a shard was started again, and none outlived its daemon"
 # Host 3 and its etcd are gone. A fourth host without disks gets its place, and all else goes on. It comes with an
 # invitation, which brings the CA's files along, and is good once.
 pkill -9 -f "$area/directory3/etcd-" || true
+for _ in $(seq 10); do
+  on_host 1 directory members >/dev/null || { say "the members that are left do not answer"; exit 1; }
+done
 invitation=$(on_host 2 host invite --output json | field "it['invitation']")
 mkdir "$area/own"
 if enrol 4 host join --invitation "${invitation/gbj_????/gbj_0000}" 2>"$area/said"; then say "anybody joins"; exit 1; fi

@@ -3,7 +3,7 @@
 
 use crate::wear;
 use api::MachineLook;
-use control::MemberFile;
+use control::{ELECTION_MAX, MemberFile};
 use std::path::PathBuf;
 
 /// This machine.
@@ -15,7 +15,7 @@ pub struct ThisMachine {
 impl MachineLook for ThisMachine {
     fn member_alarms(&self) -> Option<Vec<String>> {
         let file = MemberFile::read(self.member_file.as_ref()?).ok()?;
-        let members = control::members(&file.state.endpoints).ok()?;
+        let members = control::members(&file.state.endpoints, ELECTION_MAX).ok()?;
         Some(control::alarms(&members))
     }
 

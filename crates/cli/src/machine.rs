@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 
 /// Shards of a host, at most.
 const SHARDS_MAX: usize = 8;
-/// How long a directory that does not answer is asked.
-const DIRECTORY_MAX: Duration = Duration::from_secs(5);
+/// How long a directory that does not answer is asked: members that lost their leader elect
+/// another one in two seconds, in a few on a machine that is busy.
+const DIRECTORY_MAX: Duration = Duration::from_secs(15);
 
 /// `gabion cluster create`.
 pub fn create(cli: &Cli, create: &CreateArgs) -> Result<()> {
@@ -55,14 +56,38 @@ pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
         Some(invitation) => accept(invitation, host, &path)?,
         None => join.directory.clone(),
     };
-    let members = control::members(&directory).map_err(|error| {
+    let joined = join_at(cli, host, &path, file, &directory);
+    joined.map_err(|error| match join.invitation {
+        Some(_) => error.context(format!(
+            "the invitation is used up and has done its part: to go on, give '{}' in its place",
+            as_flags(&directory)
+        )),
+        None => error,
+    })
+}
+
+/// What says on the command line that the directory answers at these URLs.
+fn as_flags(directory: &[String]) -> String {
+    let flag = |url: &String| format!("--directory {}", url.trim_start_matches("http://"));
+    directory.iter().map(flag).collect::<Vec<_>>().join(" ")
+}
+
+/// Makes this machine a host of the cluster whose directory answers at the URLs `directory`.
+fn join_at(
+    cli: &Cli,
+    host: &HostArgs,
+    path: &Path,
+    file: MemberFile,
+    directory: &[String],
+) -> Result<()> {
+    let members = control::members(directory, DIRECTORY_MAX).map_err(|error| {
         Fail::failed(format!(
             "{error}: name a host that has the directory ('gabion directory members' on any host \
              of the cluster), and see that its daemon runs"
         ))
     })?;
     let urls = members.into_iter().map(|it| it.url).filter(|url| !url.is_empty());
-    enrol(cli, host, &path, None, Keeping::Own(file.with_endpoints(urls.collect())))
+    enrol(cli, host, path, None, Keeping::Own(file.with_endpoints(urls.collect())))
 }
 
 /// Uses an invitation up, once what can be checked without it is right. Returns where the directory

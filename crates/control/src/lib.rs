@@ -27,7 +27,8 @@ pub use etcd::{Endpoints, start_etcd_gateway};
 pub use keeper::{Home, Keeper};
 pub use member_file::{MemberFile, MemberState, PORT_DEFAULT, write_toml};
 pub use members::{
-    MemberReport, MemberRole, alarms, begin_directory, go_on_alone, has_any, keep_member, members,
+    ELECTION_MAX, MemberReport, MemberRole, alarms, begin_directory, go_on_alone, has_any,
+    keep_member, members,
 };
 pub use supervise::{EtcdProcess, start_etcd};
 pub use thread::DirectoryThread;

@@ -18,4 +18,4 @@ mod plan;
 
 pub use data::{begin_directory, go_on_alone, has_any};
 pub use keep::keep_member;
-pub use look::{MemberReport, MemberRole, alarms, members};
+pub use look::{ELECTION_MAX, MemberReport, MemberRole, alarms, members};

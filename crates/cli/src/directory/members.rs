@@ -9,7 +9,11 @@ use crate::output::{self, say};
 use crate::target::TargetHost;
 use anyhow::Result;
 use base::format_size;
-use control::{MemberFile, MemberReport, MemberRole};
+use control::{ELECTION_MAX, MemberFile, MemberReport, MemberRole};
+use std::time::Duration;
+
+/// `gabion status` waits no longer than this for a member that answers.
+const ALARMS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How the host that was asked finds the directory.
 fn keeping(target: &TargetHost) -> Result<Keeping> {
@@ -29,7 +33,7 @@ pub fn show(cli: &Cli) -> Result<()> {
         let why = "the directory of this cluster is in one process with it: it has no members";
         return Err(Fail::failed(why).into());
     }
-    let members = control::members(keeping.urls())?;
+    let members = control::members(keeping.urls(), ELECTION_MAX)?;
     output::print(cli.output, &members, |members| {
         let rows = members.iter().map(row).collect();
         output::table(&["host", "role", "state", "size", "etcd", "address"], rows);
@@ -65,7 +69,7 @@ fn row(member: &MemberReport) -> Vec<String> {
 /// Nothing where none answers: then the hosts themselves say that the directory is not reachable.
 pub fn alarms(target: &TargetHost) -> Vec<String> {
     let Ok(Keeping::Own(file)) = keeping(target) else { return Vec::new() };
-    let members = control::members(&file.state.endpoints).unwrap_or_default();
+    let members = control::members(&file.state.endpoints, ALARMS_WITHIN).unwrap_or_default();
     control::alarms(&members)
 }
 

@@ -6,11 +6,16 @@ use crate::error::ControlError;
 use crate::thread::runtime;
 use etcd_client::Client;
 use serde::Serialize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 /// A question to a member is given up after this.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// Members that lost their leader answer nothing for about as long, until they elected another one.
+pub const ELECTION_MAX: Duration = Duration::from_secs(3);
+/// A question that nobody answered is asked again after this. A client asks any of the members, and
+/// does not ask another one by itself where that one is gone.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A member, as the members list it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,17 +114,27 @@ pub async fn ask_all(listed: &[Listed]) -> Vec<Option<Said>> {
     said
 }
 
-/// All members of the directory behind `endpoints`, and how each is. Blocks for two seconds at
-/// most.
+/// All members of the directory behind `endpoints`, and how each is. Where nobody answers it asks
+/// again for as long as `patience`: members that elect a leader answer nothing meanwhile. Blocks
+/// for two seconds more at most.
 ///
 /// # Errors
 /// [`ControlError::Silent`]: no member answers. [`ControlError::Endpoints`].
-pub fn members(endpoints: &[String]) -> Result<Vec<MemberReport>, ControlError> {
+pub fn members(
+    endpoints: &[String],
+    patience: Duration,
+) -> Result<Vec<MemberReport>, ControlError> {
     let runtime = runtime()?;
+    let begun = Instant::now();
     runtime.block_on(async {
         let client = connect(endpoints, false).await?;
-        let silent = || ControlError::Silent { endpoints: endpoints.join(", ") };
-        let listed = list(&client).await.ok_or_else(silent)?;
+        let listed = loop {
+            match list(&client).await {
+                Some(listed) => break listed,
+                None if begun.elapsed() < patience => tokio::time::sleep(ASK_AGAIN_AFTER).await,
+                None => return Err(ControlError::Silent { endpoints: endpoints.join(", ") }),
+            }
+        };
         let said = ask_all(&listed).await;
         Ok(listed.iter().zip(said).map(|(member, said)| report(member, said)).collect())
     })
