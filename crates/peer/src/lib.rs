@@ -23,9 +23,10 @@
 //!   little later in a large cluster (see `pings.rs`).
 //! - Links to an earlier run of a host end when a later run shows itself.
 //! - All frames of a link are of one version, the newest that both hosts speak (see `versions.rs`).
+//! - Where links are encrypted ([`Peers::encrypt`]), each end has proved which shard it is, and
+//!   nobody else reads or changes what passes (see the crate `tls`).
 //!
-//! Non-guarantees: whether a request without an answer was handled; the order of answers; secrecy
-//! and authenticity.
+//! Non-guarantees: whether a request without an answer was handled; the order of answers.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -37,6 +38,7 @@ mod pings;
 mod port;
 mod reply;
 mod stats;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod versions;
@@ -44,7 +46,7 @@ mod versions;
 pub use answers::AnswerQueue;
 pub use calls::Call;
 pub use lanes::Class;
-pub use peers::{PeerOptions, Peers, Sequence};
+pub use peers::{LinkSecurity, PeerOptions, Peers, Sequence};
 pub use reply::{Handler, NotReady, Reply};
 pub use stats::PeerStats;
 

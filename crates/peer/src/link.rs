@@ -9,6 +9,7 @@ use crate::peers::{PeersInner, Remote};
 use crate::port::{Port, PortFault};
 use crate::reply::Reply;
 use crate::stats::PeerCounters;
+use crate::stream::Stream;
 use crate::{PeerError, PeerId};
 use base::{Instant, LateFrame, Quirk};
 use env::{Either, Env, Link, select};
@@ -247,7 +248,8 @@ pub(crate) async fn dial_for_ever(inner: Rc<PeersInner>, remote: Rc<Remote>) {
 
 /// Lives through one link; returns when it became usable.
 async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Option<Instant> {
-    let port = Rc::new(Port::new(&inner.env, link, &inner.counters));
+    let stream = Stream::dialled(inner, remote, link).await?;
+    let port = Rc::new(Port::new(&inner.env, stream, &inner.counters));
     inner.watch(&port);
     let out = Rc::new(Outbound {
         port: Rc::clone(&port),
@@ -260,6 +262,7 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
     port.post(0, hello(inner));
     let read = port.read(|id, message| match message {
         Message::Hello(hello) if up_at.get().is_none() => {
+            assert!(port.is_of(remote.shard), "who was dialled has proved itself");
             let peer = inner.introduce(&hello, Some(remote.shard)).ok_or(PortFault::Stranger)?;
             port.agree(inner.agree(peer, hello.versions)?);
             up_at.set(Some(inner.env.now()));
@@ -294,7 +297,8 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
 
 /// Lives through one accepted link.
 pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
-    let port = Rc::new(Port::new(&inner.env, link, &inner.counters));
+    let Some(stream) = Stream::accepted(&inner, link).await else { return };
+    let port = Rc::new(Port::new(&inner.env, stream, &inner.counters));
     inner.watch(&port);
     let inbound = Rc::new(Inbound {
         port: Rc::clone(&port),
@@ -345,6 +349,10 @@ pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
 /// Where no version is shared, the host that dialled learns that from our introduction, and ends
 /// the link. Nothing but an introduction can be said on it. If it stays, its silence ends it.
 fn greet(inner: &Rc<PeersInner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), PortFault> {
+    // Before anything is believed: a host that says it is another one must not end its links.
+    if !inbound.port.is_of(theirs.me.shard) {
+        return Err(PortFault::Stranger);
+    }
     let peer = inner.introduce(theirs, None).ok_or(PortFault::Stranger)?;
     let Ok(version) = inner.agree(peer, theirs.versions) else {
         inbound.is_refused.set(true);

@@ -8,12 +8,14 @@ use crate::link::{Inbound, Outbound, accepted, dial_for_ever};
 use crate::port::{Port, PortFault};
 use crate::reply::{Handler, Reply};
 use crate::stats::{PeerCounters, PeerStats};
+use crate::versions::INCOMPATIBLE_MAX;
 use crate::{PeerError, PeerId};
 use base::{Incarnation, Instant, LateFrame, Map, Quirk, ShardId};
 use env::{Address, Env, IoError, Notify, TaskSet};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
+use tls::Identity;
 use wire::{Hello, Request, Versions};
 
 /// Accepted links at one time; further callers are turned away. Two for each of 512 hosts.
@@ -36,6 +38,15 @@ pub struct PeerOptions {
     /// The versions of frames that this host speaks: those of its build. Only tests change it. A
     /// version beyond those of the build has the layouts of its newest one.
     pub versions: Versions,
+}
+
+/// Who may be at the other end of a link, and who may read what passes.
+#[derive(Clone, Debug, Default)]
+pub struct LinkSecurity {
+    /// What this shard proves itself with. `None`: it cannot encrypt links.
+    pub identity: Option<Identity>,
+    /// Whether links are encrypted before [`Peers::encrypt`] says anything.
+    pub is_encrypted: bool,
 }
 
 impl Default for PeerOptions {
@@ -61,6 +72,9 @@ pub(crate) struct PeersInner {
     pub(crate) changes: Notify,
     pub(crate) counters: Rc<PeerCounters>,
     pub(crate) options: PeerOptions,
+    pub(crate) identity: Option<Identity>,
+    /// Whether links are to be encrypted.
+    pub(crate) is_encrypted: Cell<bool>,
     pub(crate) remotes: RefCell<Map<ShardId, Rc<Remote>>>,
     pub(crate) ports: RefCell<Vec<Weak<Port>>>,
     local: Rc<Calls>,
@@ -85,6 +99,8 @@ pub(crate) struct Remote {
     newest: Cell<Option<Incarnation>>,
     /// Its last run with which no version is shared, and what that one speaks.
     pub(crate) refused: Cell<Option<(Incarnation, Versions)>>,
+    /// Why it did not prove itself when it was dialled last.
+    pub(crate) unproven: RefCell<Option<String>>,
     pub(crate) has_dialler: Cell<bool>,
 }
 
@@ -100,6 +116,7 @@ impl PeersInner {
                 kick: Notify::default(),
                 newest: Cell::new(None),
                 refused: Cell::new(None),
+                unproven: RefCell::default(),
                 has_dialler: Cell::new(false),
             })
         });
@@ -274,17 +291,18 @@ impl Peers {
     /// the real one is there).
     #[must_use]
     pub fn new(env: &Env, me: PeerId, cluster: u64, handler: Rc<dyn Handler>) -> Self {
-        Self::with_options(env, me, cluster, handler, PeerOptions::default())
+        let (options, security) = (PeerOptions::default(), LinkSecurity::default());
+        Self::with_options(env, me, cluster, handler, (options, security))
     }
 
-    /// As [`Peers::new`], with other limits.
+    /// As [`Peers::new`], with other limits, and with links that may be encrypted.
     #[must_use]
     pub fn with_options(
         env: &Env,
         me: PeerId,
         cluster: u64,
         handler: Rc<dyn Handler>,
-        options: PeerOptions,
+        (options, security): (PeerOptions, LinkSecurity),
     ) -> Self {
         let inner = Rc::new(PeersInner {
             env: env.clone(),
@@ -294,6 +312,8 @@ impl Peers {
             changes: Notify::default(),
             counters: Rc::default(),
             options,
+            identity: security.identity,
+            is_encrypted: Cell::new(security.is_encrypted),
             remotes: RefCell::default(),
             ports: RefCell::default(),
             local: Rc::default(),
@@ -351,8 +371,39 @@ impl Peers {
         if let Some(remote) = self.0.known(shard) {
             *remote.address.borrow_mut() = None;
             remote.refused.set(None);
+            remote.unproven.take();
             remote.kick.notify();
         }
+    }
+
+    /// Says whether links are to be encrypted from now on. If so, those that are not end, and are
+    /// dialled anew. If not, those that are stay, and links to come are as their dialling end wants
+    /// them.
+    pub fn encrypt(&self, is_encrypted: bool) {
+        if self.0.is_encrypted.replace(is_encrypted) == is_encrypted || !is_encrypted {
+            return;
+        }
+        let ports: Vec<_> = self.0.ports.borrow().iter().filter_map(Weak::upgrade).collect();
+        for port in ports.iter().filter(|port| !port.is_secure()) {
+            port.die();
+        }
+    }
+
+    /// Whether this shard can encrypt links.
+    #[must_use]
+    pub fn has_identity(&self) -> bool {
+        self.0.identity.is_some()
+    }
+
+    /// Hosts that did not prove themselves when they were dialled last, and why; 64 at most.
+    #[must_use]
+    pub fn unproven(&self) -> Vec<(ShardId, String)> {
+        let remotes = self.0.remotes.borrow();
+        let unproven = remotes.values().filter_map(|remote| {
+            let why = remote.unproven.borrow().clone()?;
+            Some((remote.shard, why))
+        });
+        unproven.take(INCOMPATIBLE_MAX).collect()
     }
 
     /// Asks `host`. When this returns, the request is on its way or waits for its share of the

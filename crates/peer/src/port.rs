@@ -2,8 +2,9 @@
 //! One end of one link: frames out in batches, frames in from bulk receives.
 
 use crate::stats::PeerCounters;
-use base::Instant;
-use env::{Buf, Env, Link, Notify, Slice};
+use crate::stream::Stream;
+use base::{Instant, ShardId};
+use env::{Buf, Env, Notify, Slice};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -49,7 +50,7 @@ pub(crate) enum PortFault {
 /// One end of a link. The task that runs the link cleans up after it: see `link.rs`.
 pub(crate) struct Port {
     env: Env,
-    link: Link,
+    stream: Stream,
     counters: Rc<PeerCounters>,
     /// Of all frames but introductions, once the two ends have agreed on one.
     version: Cell<Option<u8>>,
@@ -67,11 +68,11 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(env: &Env, link: Link, counters: &Rc<PeerCounters>) -> Self {
+    pub(crate) fn new(env: &Env, stream: Stream, counters: &Rc<PeerCounters>) -> Self {
         let now = env.now();
         Self {
             env: env.clone(),
-            link,
+            stream,
             counters: Rc::clone(counters),
             version: Cell::new(None),
             queue: RefCell::default(),
@@ -124,7 +125,7 @@ impl Port {
         if self.is_dead.replace(true) {
             return;
         }
-        self.link.close();
+        self.stream.close();
         let queue = std::mem::take(&mut *self.queue.borrow_mut());
         self.queued.set(0);
         drop(queue);
@@ -132,6 +133,16 @@ impl Port {
             writer.wake();
         }
         self.ended.notify();
+    }
+
+    /// Whether the other end may say that it is `shard`.
+    pub(crate) fn is_of(&self, shard: ShardId) -> bool {
+        self.stream.is_of(shard)
+    }
+
+    /// Whether nobody else reads what passes.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.stream.is_secure()
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -198,9 +209,9 @@ impl Port {
             let (small, large) = self.gather(&mut batch);
             self.sent_at.set(self.env.now());
             self.counters.sends.add(1);
-            let mut sent = self.link.send(small).await;
+            let mut sent = self.stream.send(small).await;
             if let (Ok(()), Some(large)) = (&sent, large) {
-                sent = self.link.send(large).await;
+                sent = self.stream.send(large).await;
             }
             if sent.is_err() {
                 return self.die();
@@ -255,7 +266,7 @@ impl Port {
         let mut buf = self.env.buf(size);
         let mut filled = 0;
         loop {
-            let Ok((received, count)) = self.link.recv(buf, filled).await else {
+            let Ok((received, count)) = self.stream.recv(buf, filled).await else {
                 return PortFault::Gone;
             };
             if count == 0 || self.is_dead.get() {

@@ -35,6 +35,8 @@ impl Gauge {
 #[derive(Default)]
 pub(crate) struct PeerCounters {
     pub(crate) links: Counter,
+    pub(crate) encrypted: Counter,
+    pub(crate) unproven: Counter,
     pub(crate) malformed: Counter,
     pub(crate) strangers: Counter,
     pub(crate) incompatible: Counter,
@@ -55,6 +57,10 @@ pub struct PeerStats {
     /// Links that were introduced, dialled or accepted. Two per other host are normal, one of each
     /// kind; each further one is a reconnect.
     pub links: u64,
+    /// Links whose ends have proved who they are, and that nobody else reads, dialled or accepted.
+    pub encrypted: u64,
+    /// Links refused because one end did not prove itself as the other one demands.
+    pub unproven: u64,
     /// Links dropped for bytes that are no frame, or for frames out of place.
     pub malformed: u64,
     /// Links dropped because the other end is of another cluster, another host than was dialled,
@@ -89,6 +95,8 @@ impl PeerCounters {
     pub(crate) fn read(&self) -> PeerStats {
         PeerStats {
             links: self.links.0.get(),
+            encrypted: self.encrypted.0.get(),
+            unproven: self.unproven.0.get(),
             malformed: self.malformed.0.get(),
             strangers: self.strangers.0.get(),
             incompatible: self.incompatible.0.get(),

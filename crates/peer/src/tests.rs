@@ -4,9 +4,12 @@
 mod dialling;
 mod late;
 mod pings;
+mod secure;
 mod versions;
 
-use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, PeerOptions, Peers, Reply};
+use crate::{
+    Call, Class, Handler, LinkSecurity, NotReady, PeerError, PeerId, PeerOptions, Peers, Reply,
+};
 use base::{
     ComponentId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, ShardId, Term,
 };
@@ -16,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
+use tls::SimulatedAuthority;
 use wire::{
     HEADER_LEN, Header, Hello, Message, OwnerId, Request, Response, Target, VERSION, Versions,
     WriteKind, crcs_of, verify,
@@ -83,6 +87,7 @@ struct Node {
     mode: Rc<Cell<Mode>>,
     held: Rc<RefCell<Vec<(Reply, Response)>>>,
     options: PeerOptions,
+    security: LinkSecurity,
 }
 
 impl Node {
@@ -95,11 +100,19 @@ impl Node {
             mode: Rc::new(Cell::new(Mode::AtOnce)),
             held: Rc::default(),
             options: PeerOptions::default(),
+            security: LinkSecurity::default(),
         }
     }
 
+    /// The same, known by an authority. Its links are encrypted from the start or not.
+    fn known_by(self, authority: &SimulatedAuthority, is_encrypted: bool) -> Self {
+        let identity = Some(authority.identity(ShardId(self.id)));
+        Self { security: LinkSecurity { identity, is_encrypted }, ..self }
+    }
+
     fn boot(&self, world: &World, incarnation: u64, others: &[u32]) {
-        let (id, others, options) = (self.id, others.to_vec(), self.options);
+        let (id, others) = (self.id, others.to_vec());
+        let options = (self.options, self.security.clone());
         let place = Rc::clone(&self.peers);
         let (seen, mode, held) = (self.seen.clone(), self.mode.clone(), self.held.clone());
         self.held.borrow_mut().clear();
@@ -126,10 +139,14 @@ impl Node {
     }
 }
 
-/// Hosts 1 and 2 with links both ways.
+/// Hosts 1 and 2 with links both ways. Every third seed they are encrypted.
 fn pair(seed: u64) -> (World, Node, Node) {
     let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
-    let (a, b) = (Node::new(&world, 1), Node::new(&world, 2));
+    let (mut a, mut b) = (Node::new(&world, 1), Node::new(&world, 2));
+    if seed % 3 == 1 {
+        let authority = SimulatedAuthority::new();
+        (a, b) = (a.known_by(&authority, true), b.known_by(&authority, true));
+    }
     a.boot(&world, 1, &[2]);
     b.boot(&world, 1, &[1]);
     assert!(world.run_until(MINUTE, || a.is_up(2) && b.is_up(1)), "seed {seed}");
