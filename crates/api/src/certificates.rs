@@ -7,6 +7,7 @@
 //! and are on no disk.
 
 use crate::durable::write_durably;
+use base::ShardId;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -22,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
+use tls::{CertificateTerms, Identity, Keys};
 
 /// The authority's certificate, for whoever asks the cluster.
 pub const CA_FILE: &str = "ca.pem";
@@ -145,6 +147,19 @@ impl Authority {
         self.folder.join(CA_FILE)
     }
 
+    /// A key and a certificate for shards of one host, from `now` on.
+    fn issue_for_shards(
+        &self,
+        shards: &[ShardId],
+        now: SystemTime,
+    ) -> Result<CertifiedKey, KeyError> {
+        let issuer = Issuer::new(authority_params(), &self.key);
+        let terms =
+            CertificateTerms { from: now - DAY, until: now + CERTIFICATE_LASTS, serial: None };
+        tls::issue_for_shards(&issuer, shards, terms)
+            .map_err(|why| KeyError::Certificate("the shards of this host".to_owned(), why))
+    }
+
     /// A key and a certificate for a listener of these names and addresses, from `now` on.
     fn issue(&self, names: &[String], now: SystemTime) -> Result<CertifiedKey, KeyError> {
         let name = names.first().map_or("gabion", String::as_str);
@@ -241,6 +256,66 @@ impl ResolvesServerCert for ListenerKey {
     }
 }
 
+/// What the shards of one process prove themselves with to other shards. Like that of a listener it
+/// is on no disk, and another one is made long before it expires.
+pub struct ShardKeys {
+    authority: Authority,
+    shards: Vec<ShardId>,
+    /// When it was made, and it.
+    now: RwLock<(SystemTime, Arc<CertifiedKey>)>,
+}
+
+impl ShardKeys {
+    /// The identity of these shards, by the authority of the cluster.
+    ///
+    /// # Errors
+    /// [`KeyError`]
+    pub fn identity(authority: Authority, shards: Vec<ShardId>) -> Result<Identity, KeyError> {
+        let (ca, file) = (authority.certificate(), authority.ca_file());
+        let keys = Arc::new(Self::new(authority, shards)?);
+        Identity::new(ca, keys)
+            .map_err(|error| KeyError::Certificate(file.display().to_string(), error.to_string()))
+    }
+
+    fn new(authority: Authority, shards: Vec<ShardId>) -> Result<Self, KeyError> {
+        let made = SystemTime::now();
+        let key = Arc::new(authority.issue_for_shards(&shards, made)?);
+        Ok(Self { authority, shards, now: RwLock::new((made, key)) })
+    }
+
+    /// Those of a time: others where those that there are were made long before, or after.
+    fn at(&self, now: SystemTime) -> Arc<CertifiedKey> {
+        let (made, key) = self.now.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if now.duration_since(made).is_ok_and(|age| age < RENEWED_AFTER) {
+            return key;
+        }
+        match self.authority.issue_for_shards(&self.shards, now) {
+            Ok(made) => {
+                let made = Arc::new(made);
+                let mut place = self.now.write().unwrap_or_else(PoisonError::into_inner);
+                *place = (now, Arc::clone(&made));
+                made
+            }
+            Err(error) => {
+                tracing::error!(%error, "the certificate of this host's shards stays the old one");
+                key
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ShardKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardKeys").field("shards", &self.shards).finish_non_exhaustive()
+    }
+}
+
+impl Keys for ShardKeys {
+    fn now(&self) -> Arc<CertifiedKey> {
+        self.at(SystemTime::now())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,6 +359,15 @@ mod tests {
         // The clock went back: the one of now may not be one yet.
         listener.renew(begun).expect("another one");
         assert_ne!(now(), second);
+        let authority = Authority::open(&folder).expect("it");
+        let shards = ShardKeys::new(authority, vec![ShardId(4), ShardId(5)]).expect("a key");
+        let at = |time| shards.at(time).cert[0].clone();
+        let first = at(begun + RENEWED_AFTER / 2);
+        assert_eq!(at(begun + RENEWED_AFTER / 2), first);
+        let second = at(begun + RENEWED_AFTER + DAY);
+        assert_ne!(second, first);
+        assert_eq!(at(begun + RENEWED_AFTER + 2 * DAY), second, "not at each link");
+        assert_ne!(at(begun), second, "the clock went back");
         fs::remove_dir_all(&folder).expect("removed");
     }
 }

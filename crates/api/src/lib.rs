@@ -71,7 +71,7 @@ mod service;
 mod sign_in;
 
 pub use audit::{AuditEntry, ENTRIES_MAX};
-pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey};
+pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey, ShardKeys};
 pub use client::{ApiClient, CallError};
 pub use configs::{NoConfigs, ShardConfigs};
 pub use durable::write_durably;

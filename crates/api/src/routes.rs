@@ -237,6 +237,7 @@ pub const ROUTES: &[Route] = &[
     route(Put, "/cluster/repair-delay", "cluster-set", Administer, CLUSTER),
     route(Put, "/cluster/rebalance", "rebalance", Administer, CLUSTER),
     route(Put, "/cluster/rebuild-reserve", "rebuild-reserve", Administer, CLUSTER),
+    route(Put, "/cluster/encrypt-links", "encrypt-links", Administer, CLUSTER).long(),
     route(Put, "/cluster/kind", "cluster-kind", Administer, CLUSTER),
     route(Put, "/cluster/resync-limit", "resync-limit", Administer, CLUSTER),
     route(Post, "/cluster/upgrade", "cluster-upgrade", Administer, one::<UpgradeReport>()),

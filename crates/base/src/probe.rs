@@ -245,6 +245,8 @@ crate::named! {
         OrphanGivenUp = "orphan-given-up",
         /// The two ends of a link agreed on an older version than the newest one of one of them.
         LinkOlder = "link-older",
+        /// An operator had links be encrypted, or not be.
+        LinksSwitched = "links-switched",
         /// A link that was not encrypted was refused where links have to be.
         LinkPlainRefused = "link-plain-refused",
         /// A request crossed from one object of a volume to the next.

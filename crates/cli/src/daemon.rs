@@ -9,6 +9,8 @@ use crate::memory;
 use crate::serve::serve_api;
 use crate::shards;
 use anyhow::{Context, Result, bail};
+use api::{Authority, ShardKeys};
+use base::ShardId;
 use devicemodel::{DeviceModel, SlowedDriver};
 use env::{Address, Driver, Either, Env, Fifo};
 use host::{HostConfig, MachineMemory, Node, NodeOptions, SocketConfig};
@@ -17,6 +19,7 @@ use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tls::Identity;
 use tracing::{error, info};
 
 /// Longest wait for a host to say that it stops.
@@ -41,6 +44,7 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     }
     // Whoever holds the leash answers for all that hang on it.
     let api = args.leash.is_none().then(|| serve_api(&files)).flatten();
+    let keys = args.keys.clone().unwrap_or_else(|| files.keys());
     let shard = files.shards.swap_remove(0);
     // The daemon of a host with several shards does that for all of them.
     let member = match shard.config.machine {
@@ -57,7 +61,7 @@ pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     let socket = PathBuf::from(config.directory.trim_start_matches("unix:"));
     let gateway = endpoints.map(|all| control::start_etcd_gateway(all, &socket)).transpose()?;
     stop_on_signal(&config, member.clone());
-    let end = run_host(&config, args.leash.as_deref());
+    let end = run_host(&config, args.leash.as_deref(), &keys);
     drop((api, gateway));
     // Last: while the host stops it still needs the directory.
     member.end();
@@ -88,8 +92,8 @@ fn stop_on_signal(config: &HostConfig, member: DirectoryMember) {
     });
 }
 
-/// Runs a host on this thread until it is stopped.
-pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
+/// Runs a host on this thread until it is stopped. The cluster's CA is in the folder `keys`.
+pub fn run_host(config: &HostConfig, leash: Option<&str>, keys: &Path) -> Result<End> {
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(slowed_down(driver, config)?, Box::new(Fifo));
     let (inner, mut config) = (env.clone(), config.clone());
@@ -98,7 +102,8 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
         *name = name.take().map(|name| number_of(database, &name)).transpose()?;
     }
     let leash = leash.map(str::to_owned);
-    let end = env.run(async move { live(&inner, &config, leash).await });
+    let identity = identity(&config, keys);
+    let end = env.run(async move { live(&inner, &config, leash, identity).await });
     env.stop();
     if let Err(failure) = &end {
         error!("{failure:#}");
@@ -152,10 +157,28 @@ fn number_of(database: &str, name: &str) -> Result<String> {
     })
 }
 
-async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {
+/// What this shard proves itself with, where the cluster's CA is here.
+fn identity(config: &HostConfig, keys: &Path) -> Option<Identity> {
+    let made = Authority::open(keys);
+    match made.and_then(|it| ShardKeys::identity(it, vec![ShardId(config.id)])) {
+        Ok(identity) => Some(identity),
+        Err(why) => {
+            info!("links to other hosts cannot be encrypted: {why}");
+            None
+        }
+    }
+}
+
+async fn live(
+    env: &Env,
+    config: &HostConfig,
+    leash: Option<String>,
+    identity: Option<Identity>,
+) -> Result<End> {
     let leash = hang_on(env, &config.name, leash).await?;
     let memory = MachineMemory { bytes: memory::of_machine()?, ..MachineMemory::default() };
-    let starting = Node::start(env, config, NodeOptions { memory, ..NodeOptions::default() });
+    let options = NodeOptions { memory, identity, ..NodeOptions::default() };
+    let starting = Node::start(env, config, options);
     let node = match env::select(starting, leash.wait()).await {
         Either::First(started) => started?,
         Either::Second(end) => return Ok(end),

@@ -15,7 +15,10 @@ use api::{Authority, Invitation, KeyError};
 use control::MemberFile;
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
-use host::{ClusterKind, HostConfig, MemoryConfig, NewMember, RegisterError, SocketConfig, Tuning};
+use host::{
+    ClusterKind, HostConfig, MemoryConfig, NewCluster, NewMember, RegisterError, SocketConfig,
+    Tuning,
+};
 use operator::GroupConfig;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -166,7 +169,9 @@ fn enrol(
         check_devices(kind, group, &[])?;
     }
     format_groups(&env, &groups, tuning.group_kind(kind), sizes, host.new.wipe)?;
-    let (cluster, first) = register(&env, &directory, &members, new)?;
+    // A cluster of several machines has a CA of its own from the start.
+    let made = new.map(|kind| NewCluster { kind, encrypt_links: true });
+    let (cluster, first) = register(&env, &directory, &members, made)?;
     drop(gateway);
     let count = u32::try_from(shards.len()).unwrap_or(u32::MAX);
     let of_all = OfAll { shards: count, cluster, kind, tuning, etcd };
@@ -186,7 +191,13 @@ fn enrol(
         say!("others then: 'gabion host invite' here, and there what it says");
     }
     if let Err(KeyError::NoAuthority(folder)) = Authority::open(&files.keys()) {
-        say!("the API is on this machine alone until the CA's files are in {}:", folder.display());
+        say!(
+            "before its daemon starts it needs the CA's files in {}, or no other host",
+            folder.display()
+        );
+        say!(
+            "takes a link from it where links are encrypted, and its API is on this machine alone:"
+        );
         say!(
             "copy ca.pem and ca-key.pem from the host that created the cluster; who joins with an"
         );
@@ -350,7 +361,7 @@ fn register(
     env: &Env,
     directory: &Address,
     members: &[NewMember],
-    new: Option<ClusterKind>,
+    new: Option<NewCluster>,
 ) -> Result<(u64, u32)> {
     patiently(env, || {
         let (env, directory, members) = (env.clone(), directory.clone(), members.to_vec());

@@ -65,6 +65,7 @@ pub fn settings(cli: &Cli) -> Result<()> {
         }
         say!("rebalance        {}", if report.rebalances { "on" } else { "off" });
         say!("rebuild-reserve  {}", if report.rebuild_reserve { "on" } else { "off" });
+        say!("encrypt-links    {}", if report.encrypt_links { "on" } else { "off" });
         say!("level            {}", report.level);
         match &report.not_rebuilt {
             None => say!("what is on any one host could be made again on the others"),
@@ -81,6 +82,7 @@ pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
         SetCommand::RebuildReserve { switch } => {
             Command::RebuildReserve { on: *switch == Switch::On }
         }
+        SetCommand::EncryptLinks { switch } => Command::EncryptLinks { on: *switch == Switch::On },
         SetCommand::Rebalance { switch } => Command::Rebalance { on: *switch == Switch::On },
         SetCommand::Kind { kind } => Command::ClusterKind { kind: *kind },
     };
@@ -91,6 +93,13 @@ pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
         }
         (SetCommand::Rebalance { switch: Switch::Off }, _) => {
             say!("copies stay where they are: 'gabion volume move' moves them");
+        }
+        (SetCommand::EncryptLinks { switch: Switch::On }, _) => {
+            say!("links between hosts are encrypted, and each proves who it is");
+        }
+        (SetCommand::EncryptLinks { switch: Switch::Off }, _) => {
+            say!("links between hosts are not encrypted: whoever reaches the network of the hosts");
+            say!("can read and change what passes");
         }
         (SetCommand::Kind { kind }, _) => {
             say!("new disk groups are {}; those that there are stay what they are", kind.name());

@@ -99,6 +99,9 @@ pub const FORMAT_RESYNC_LIMIT: u32 = 2;
 pub const FORMAT_NO_REBALANCE: u32 = 3;
 /// The format of a cluster's settings with a rebuild reserve, whatever else they have.
 pub const FORMAT_REBUILD_RESERVE: u32 = 4;
+/// The format of a cluster's settings that have links between shards encrypted, whatever else they
+/// have.
+pub const FORMAT_ENCRYPT_LINKS: u32 = 5;
 /// The format of the record of one shard of several on a machine.
 pub const FORMAT_MACHINE: u32 = 2;
 /// The format of the record of a cluster that is not all-flash.
@@ -138,12 +141,20 @@ pub struct SettingsRecord {
     /// Whether nothing is provisioned where what is on one host could not be made again on the
     /// others.
     pub rebuild_reserve: bool,
+    /// Whether links between shards are encrypted, and their ends prove who they are.
+    pub encrypt_links: bool,
 }
 
 impl Default for SettingsRecord {
     fn default() -> Self {
         let repair_delay = Some(REPAIR_DELAY_DEFAULT);
-        Self { repair_delay, resync_limit: None, rebalances: true, rebuild_reserve: false }
+        Self {
+            repair_delay,
+            resync_limit: None,
+            rebalances: true,
+            rebuild_reserve: false,
+            encrypt_links: false,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub use care::scrub::ScrubOptions;
 pub use cluster::backup::{RestoreError, Restored, backup, recover, restore};
 pub use cluster::copies::only_copies;
 pub use cluster::membership::incarnation_key;
-pub use cluster::register::{NewMember, RegisterError, cluster_kind, found, register};
+pub use cluster::register::{NewCluster, NewMember, RegisterError, cluster_kind, found, register};
 pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, HostConfig, MemoryConfig, SocketConfig, Tuning, group_spec};
 pub use directory::{

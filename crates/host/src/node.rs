@@ -32,10 +32,11 @@ use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
 use env::{Access, Address, Boxed, Env, IoError, Notify, TaskSet};
 use follow::Followers;
 use object::{Disks, ObjectOptions, Objects, ReadFrom};
-use peer::{NotReady, PeerId, PeerOptions, Peers};
+use peer::{LinkSecurity, NotReady, PeerId, PeerOptions, Peers};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use tls::Identity;
 use tracing::{info, warn};
 use volume::{CreationOptions, VolumeOptions};
 
@@ -56,6 +57,8 @@ pub struct NodeOptions {
     pub creation: CreationOptions,
     /// How often links are pinged, and what hosts speak to each other; only tests change it.
     pub peer: PeerOptions,
+    /// What it proves itself with to other hosts. `None`: its links cannot be encrypted.
+    pub identity: Option<Identity>,
     /// When copies move so that hosts are filled alike; only tests change it.
     pub balance: BalanceOptions,
     /// What the machine has.
@@ -159,11 +162,16 @@ async fn next_run(
     membership::next_incarnation(env, directory, cluster, me, seen.unwrap_or_default()).await
 }
 
-/// Keeps copies to what an operator allows; runs for ever.
-async fn follow_resync_limit(view: View, objects: Objects) {
+/// Keeps copies and links to what an operator set; runs for ever.
+async fn follow_settings(view: View, objects: Objects, peers: Peers) {
     loop {
         let changed = view.changed().wait();
-        objects.set_resync_limit(view.settings().resync_limit);
+        // Before the directory was read links are what they began as.
+        if view.is_complete() {
+            let settings = view.settings();
+            objects.set_resync_limit(settings.resync_limit);
+            peers.encrypt(settings.encrypt_links);
+        }
         changed.await;
     }
 }
@@ -214,7 +222,10 @@ impl Node {
         describe::note_run(&disks.open(), incarnation).await;
         let me = PeerId { shard: me, incarnation };
         let links = PeerOptions { waiting_bytes_max: budgets.link, ..options.peer };
-        let peers = Peers::with_options(env, me, config.cluster, Rc::new(NotReady), links);
+        let is_encrypted = membership::settings(env, &directory).await.encrypt_links;
+        let security = LinkSecurity { identity: options.identity.clone(), is_encrypted };
+        let handler = Rc::new(NotReady);
+        let peers = Peers::with_options(env, me, config.cluster, handler, (links, security));
         let object_options = object_options(config, &options, &budgets);
         let objects =
             Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);
@@ -392,6 +403,7 @@ impl Node {
         let (objects, peers) = (self.objects.clone(), peers.clone());
         let stop = self.stop.clone();
         let level = self.level;
+        let followed = peers.clone();
         let heads = Followers { objects, peers, deletions: deletions.clone(), level, stop };
         let follow = heads.follow(directory.clone(), view.clone(), self.seen.clone(), me.shard);
         self.tasks.spawn(env, "directory watch", follow);
@@ -443,8 +455,8 @@ impl Node {
         self.tasks.spawn(env, "describe", describe);
         self.tasks.spawn(env, "exports", self.exports.clone().follow_records());
         self.tasks.spawn(env, "writers", self.writers(me).run());
-        let limit = follow_resync_limit(view.clone(), self.objects.clone());
-        self.tasks.spawn(env, "resync limit", limit);
+        let settings = follow_settings(view.clone(), self.objects.clone(), followed);
+        self.tasks.spawn(env, "settings", settings);
         let latency = latency::run(env.clone(), self.storage.clone());
         self.tasks.spawn(env, "device latency", latency);
         self.tasks.spawn(env, "memory", self.memory.clone().run(env.clone()));

@@ -23,6 +23,7 @@ pub(crate) mod control;
 mod domains;
 mod groups;
 mod hosts;
+mod links;
 mod maintenance;
 mod metrics;
 mod orphan;
@@ -147,6 +148,7 @@ impl Operations {
             | Command::ClusterKind { .. }
             | Command::Rebalance { .. }
             | Command::RebuildReserve { .. }
+            | Command::EncryptLinks { .. }
             | Command::ResyncLimit { .. }) => reply(self.settings_command(command).await),
             Command::ClusterUpgrade { check } => reply(self.upgrade(check).await),
             Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),

@@ -272,6 +272,11 @@ pub enum Command {
         /// Whether it is so.
         on: bool,
     },
+    /// Says whether links between shards are encrypted, by ends that prove who they are.
+    EncryptLinks {
+        /// Whether they are.
+        on: bool,
+    },
     /// Says what new disk groups of the cluster are.
     ClusterKind {
         /// What they are.

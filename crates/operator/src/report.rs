@@ -203,6 +203,9 @@ pub struct ClusterReport {
     /// Whether nothing is provisioned where one host could not be made again on the others.
     #[serde(default)]
     pub rebuild_reserve: bool,
+    /// Whether links between shards are encrypted, by ends that prove who they are.
+    #[serde(default)]
+    pub encrypt_links: bool,
     /// What all hosts know: nothing newer is used.
     #[serde(default)]
     pub level: u32,

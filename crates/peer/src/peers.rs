@@ -8,6 +8,7 @@ use crate::link::{Inbound, Outbound, accepted, dial_for_ever};
 use crate::port::{Port, PortFault};
 use crate::reply::{Handler, Reply};
 use crate::stats::{PeerCounters, PeerStats};
+use crate::stream::Stream;
 use crate::versions::INCOMPATIBLE_MAX;
 use crate::{PeerError, PeerId};
 use base::{Incarnation, Instant, LateFrame, Map, Quirk, ShardId};
@@ -102,6 +103,21 @@ pub(crate) struct Remote {
     /// Why it did not prove itself when it was dialled last.
     pub(crate) unproven: RefCell<Option<String>>,
     pub(crate) has_dialler: Cell<bool>,
+    /// Whether it was taken out of the cluster.
+    is_revoked: Cell<bool>,
+}
+
+impl Remote {
+    fn end_links(&self) {
+        let out = self.out.borrow().clone();
+        let inbound = self.inbound.borrow().clone();
+        if let Some(out) = out {
+            out.port.die();
+        }
+        if let Some(inbound) = inbound {
+            inbound.port.die();
+        }
+    }
 }
 
 impl PeersInner {
@@ -118,6 +134,7 @@ impl PeersInner {
                 refused: Cell::new(None),
                 unproven: RefCell::default(),
                 has_dialler: Cell::new(false),
+                is_revoked: Cell::new(false),
             })
         });
         Rc::clone(remote)
@@ -146,19 +163,15 @@ impl PeersInner {
             return None;
         }
         let remote = self.remote(peer.shard);
+        if remote.is_revoked.get() {
+            return None;
+        }
         match remote.newest.get() {
             Some(newest) if peer.incarnation < newest => return None,
             Some(newest) if peer.incarnation == newest => return Some(peer),
             _ => remote.newest.set(Some(peer.incarnation)),
         }
-        let out = remote.out.borrow().clone();
-        let inbound = remote.inbound.borrow().clone();
-        if let Some(out) = out {
-            out.port.die();
-        }
-        if let Some(inbound) = inbound {
-            inbound.port.die();
-        }
+        remote.end_links();
         self.changes.notify();
         Some(peer)
     }
@@ -351,12 +364,14 @@ impl Peers {
     }
 
     /// Says where `host` listens. It is dialled from now on, for ever. If it was dialled at another
-    /// address before, the next attempt goes to the new one. Nothing happens for the own host.
+    /// address before, the next attempt goes to the new one. One that was revoked is a member again
+    /// (a directory may go back to what it was). Nothing happens for the own host.
     pub fn set_address(&self, shard: ShardId, address: Address) {
         if shard == self.0.me.shard {
             return;
         }
         let remote = self.0.remote(shard);
+        remote.is_revoked.set(false);
         *remote.address.borrow_mut() = Some(address);
         remote.kick.notify();
         if !remote.has_dialler.replace(true) {
@@ -365,26 +380,26 @@ impl Peers {
         }
     }
 
-    /// `host` is no member any more: once the link to it breaks it is not dialled again, unless it
-    /// gets an address anew.
-    pub fn forget_address(&self, shard: ShardId) {
-        if let Some(remote) = self.0.known(shard) {
-            *remote.address.borrow_mut() = None;
-            remote.refused.set(None);
-            remote.unproven.take();
-            remote.kick.notify();
-        }
+    /// `shard` was taken out of the cluster. Whatever it proves, it is a stranger from now on: its
+    /// links end, none is taken from it, and it is not dialled again.
+    pub fn revoke(&self, shard: ShardId) {
+        let remote = self.0.remote(shard);
+        remote.is_revoked.set(true);
+        *remote.address.borrow_mut() = None;
+        remote.refused.set(None);
+        remote.unproven.take();
+        remote.end_links();
+        remote.kick.notify();
     }
 
-    /// Says whether links are to be encrypted from now on. If so, those that are not end, and are
-    /// dialled anew. If not, those that are stay, and links to come are as their dialling end wants
-    /// them.
+    /// Says whether links are to be encrypted from now on. Those that are otherwise end, and are
+    /// dialled anew.
     pub fn encrypt(&self, is_encrypted: bool) {
-        if self.0.is_encrypted.replace(is_encrypted) == is_encrypted || !is_encrypted {
+        if self.0.is_encrypted.replace(is_encrypted) == is_encrypted {
             return;
         }
         let ports: Vec<_> = self.0.ports.borrow().iter().filter_map(Weak::upgrade).collect();
-        for port in ports.iter().filter(|port| !port.is_secure()) {
+        for port in ports.iter().filter(|port| port.is_secure() != is_encrypted) {
             port.die();
         }
     }
@@ -393,6 +408,17 @@ impl Peers {
     #[must_use]
     pub fn has_identity(&self) -> bool {
         self.0.identity.is_some()
+    }
+
+    /// Has `shard` prove itself, on a link that is made for that alone.
+    ///
+    /// # Errors
+    /// Why it does not, for people.
+    pub async fn prove(&self, shard: ShardId) -> Result<(), String> {
+        let remote = self.0.known(shard).ok_or("it is no host of the cluster")?;
+        let address = remote.address.borrow().clone().ok_or("it is no host of the cluster")?;
+        let identity = self.0.identity.as_ref().ok_or("this host has no certificate")?;
+        Stream::prove(&self.0.env, address, identity, shard).await
     }
 
     /// Hosts that did not prove themselves when they were dialled last, and why; 64 at most.

@@ -3,11 +3,11 @@
 
 use crate::peers::{PeersInner, Remote};
 use base::{Probe, ShardId};
-use env::{Buf, IoError, Link, Slice};
+use env::{Address, Buf, Env, IoError, Link, Slice};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use tls::{SecureLink, looks_like_tls};
+use tls::{Identity, SecureLink, looks_like_tls};
 
 /// Two ends that do not know each other after this are not going to. Also how long one that
 /// accepted a link waits for its first byte.
@@ -84,6 +84,22 @@ impl Stream {
             None => inner.counters.unproven.add(1),
         }
         shaken
+    }
+
+    /// Dials `shard` and has it prove itself; nothing else passes.
+    pub(crate) async fn prove(
+        env: &Env,
+        address: Address,
+        identity: &Identity,
+        shard: ShardId,
+    ) -> Result<(), String> {
+        let shaken = async {
+            let link = env.dial(address).await.map_err(|error| error.to_string())?;
+            let shaken = SecureLink::connect(env, link, identity, shard).await;
+            shaken.map(|link| link.close()).map_err(|error| error.to_string())
+        };
+        let shaken = env.timeout(HANDSHAKE_WAIT, shaken).await;
+        shaken.unwrap_or_else(|_| Err(TOO_SLOW.to_owned()))
     }
 
     /// Whether the other end may say that it is `shard`: it has proved it, or need not.

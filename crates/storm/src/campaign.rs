@@ -5,6 +5,7 @@
 use crate::cluster::Cluster;
 use crate::fault::Counts;
 use crate::life::Life;
+use crate::links::Switches;
 use crate::liveness::{LOOK, Liveness};
 use crate::log::LogWatch as Log;
 use crate::mirrors;
@@ -153,6 +154,7 @@ pub(crate) struct SeedRun {
     /// Of spare volumes.
     pub(crate) life: RefCell<Life>,
     pub(crate) take_overs: RefCell<TakeOvers>,
+    pub(crate) switches: RefCell<Switches>,
     /// Whether the run is over because it could go on only by an operator's decision.
     pub(crate) is_over: bool,
 }
@@ -193,6 +195,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
         liveness: Liveness::new(&plan),
         life: RefCell::new(Life::new(plan.seed)),
         take_overs: RefCell::new(TakeOvers::new(plan.seed)),
+        switches: RefCell::new(Switches::new(plan.seed)),
         is_over: false,
         plan,
     };

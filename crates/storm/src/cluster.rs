@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A cluster of production hosts in a simulated world, and the directory that they share.
 
+use crate::links::LinkPlan;
 use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
@@ -9,7 +10,9 @@ use base::{GroupId, Incarnation, Map, ObjectId, ShardId};
 use directory::{Level, ServeOptions};
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
-use host::{HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions, StorageError, Tuning};
+use host::{
+    HostConfig, MachineMemory, MemoryConfig, NewCluster, Node, NodeOptions, StorageError, Tuning,
+};
 use object::MemberChange;
 use operator::{Command, CommandReply, GroupConfig};
 use peer::PeerOptions;
@@ -18,6 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
+use tls::{Identity, SimulatedAuthority};
 use wire::Versions;
 
 /// The cluster's id.
@@ -95,6 +99,8 @@ pub struct Cluster {
     plan: Plan,
     mutation: Option<Mutation>,
     releases: Releases,
+    /// What hosts prove themselves with, by index; none where links are never encrypted.
+    identities: Vec<Identity>,
     /// A host has a number below that of an earlier run.
     lower_run: Rc<Cell<bool>>,
 }
@@ -153,7 +159,25 @@ impl Cluster {
         let lower_run = Rc::default();
         let releases = Releases::of(plan.seed, plan.limits.is_mixed);
         let plan = plan.clone();
-        Self { world, machines, directory, records, plan, mutation, releases, lower_run }
+        let identities = match plan.links {
+            LinkPlan::Plain => Vec::new(),
+            LinkPlan::Encrypted | LinkPlan::Switched => {
+                let authority = SimulatedAuthority::new();
+                let identity = |machine: &Machine| authority.identity(ShardId(machine.number));
+                machines.iter().map(identity).collect()
+            }
+        };
+        Self {
+            world,
+            machines,
+            directory,
+            records,
+            plan,
+            mutation,
+            releases,
+            identities,
+            lower_run,
+        }
     }
 
     /// Starts the directory's process. The directory's content outlives the process.
@@ -167,7 +191,9 @@ impl Cluster {
     }
 
     fn boot_directory_with(&self, is_founded: bool) {
-        let (backend, kind) = (Rc::clone(&self.records), self.plan.kind);
+        let backend = Rc::clone(&self.records);
+        let encrypt_links = self.plan.links == LinkPlan::Encrypted;
+        let new = NewCluster { kind: self.plan.kind, encrypt_links };
         let options = ServeOptions { faults: self.plan.directory, ..self.plan.limits.server };
         self.world.boot(self.directory, move |env: Env| {
             Box::pin(async move {
@@ -177,7 +203,7 @@ impl Cluster {
                     // If an answer is lost, try again: founding twice changes nothing.
                     while is_founded
                         && let Err(error) =
-                            host::found(&inner, directory_address(), CLUSTER, kind).await
+                            host::found(&inner, directory_address(), CLUSTER, new).await
                     {
                         tracing::info!(?error, "not founded");
                         inner.sleep(RESTART_PAUSE).await;
@@ -205,6 +231,7 @@ impl Cluster {
                 versions: machine.versions.get().unwrap_or_else(|| self.releases.next()),
                 ..self.plan.limits.peer
             },
+            identity: self.identities.get(index).cloned(),
             memory: self.memory(index),
             level: machine.level.get(),
             mutations: host::Mutations::default(),

@@ -16,6 +16,7 @@ mod inject;
 mod large;
 mod late;
 mod life;
+mod links;
 mod liveness;
 mod log;
 mod long_death;

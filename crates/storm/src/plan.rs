@@ -20,6 +20,7 @@ pub(crate) use volumes::{WRITERS_FROM, may_keep_cache};
 
 use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
+use crate::links::LinkPlan;
 use crate::story::Story;
 use base::Rng;
 use directory::{OBJECT_SECTORS_MAX, ServerFaults, VolumeLayout, Writers};
@@ -95,6 +96,8 @@ pub struct Plan {
     pub repair_delay: Option<u64>,
     /// When copies move so that hosts are filled alike.
     pub balance: BalanceOptions,
+    /// Whether links are encrypted.
+    pub links: LinkPlan,
 }
 
 /// The first seed in which copies that stay away are made again, in one of three.
@@ -280,6 +283,7 @@ impl Plan {
             freedom: freedom::freedom(seed),
             repair_delay: repair_delay(seed),
             balance: balance::options(seed),
+            links: LinkPlan::of_seed(seed),
         };
         small::draw(plan.with_deaths())
     }

@@ -9,6 +9,7 @@ impl SeedRun {
     /// Operators go on, unless the directory forgot who writes.
     pub(crate) fn operators_take_over(&self) {
         if !self.log.went_back() {
+            self.switches.borrow_mut().go_on(&self.plan, &self.cluster);
             let mut operators = self.take_overs.borrow_mut();
             operators.go_on(&self.plan, &self.cluster, &self.shared);
         }

@@ -101,4 +101,7 @@ pub struct DaemonArgs {
     /// Socket of the supervisor: this daemon ends when the supervisor does
     #[arg(long, hide = true)]
     pub leash: Option<String>,
+    /// Folder of the cluster's CA, where that is not beside the configuration
+    #[arg(long, hide = true)]
+    pub keys: Option<PathBuf>,
 }

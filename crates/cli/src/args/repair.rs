@@ -54,6 +54,18 @@ What is on its way arrives. How full hosts are: gabion host list")]
         #[arg(value_enum)]
         switch: Switch,
     },
+    /// Whether links between hosts are encrypted, and each host proves to the others who it is: on
+    /// in clusters of several machines, unless it was set
+    #[command(after_help = "Examples:
+  gabion cluster set encrypt-links on
+  gabion cluster set encrypt-links off
+Before they are, each host has to prove itself: one that cannot would be cut off, and is named.
+Links end then, and come back within a second; nothing that runs fails.")]
+    EncryptLinks {
+        /// Whether they are
+        #[arg(value_enum)]
+        switch: Switch,
+    },
     /// Whether volumes are made, and grow, only while what is on any one host could be made again
     /// on the others: off unless it was set
     #[command(after_help = "Examples:

@@ -315,7 +315,8 @@ impl Supervisor {
         let runner = match self.cluster.mode {
             Mode::Threads => {
                 let config = read_config(&self.layout.host_config(name))?;
-                let run = move || run_host(&config, Some(&leash)).map(drop);
+                let keys = self.layout.keys();
+                let run = move || run_host(&config, Some(&leash), &keys).map(drop);
                 Runner::Thread(std::thread::Builder::new().name(name.to_owned()).spawn(run)?)
             }
             Mode::Processes => {
@@ -326,6 +327,8 @@ impl Supervisor {
                     .arg(self.layout.host_config(name))
                     .arg("--leash")
                     .arg(&leash)
+                    .arg("--keys")
+                    .arg(self.layout.keys())
                     .stdin(Stdio::null())
                     .stdout(Stdio::null())
                     .stderr(log)

@@ -35,8 +35,10 @@ impl Level {
     pub const KINDS: Self = Self(6);
     /// Tokens for the API ([`super::AccessRecord`]).
     pub const ACCESS: Self = Self(7);
+    /// Links between shards that are encrypted ([`super::FORMAT_ENCRYPT_LINKS`]).
+    pub const LINKS: Self = Self(8);
     /// What this release knows.
-    pub const NEWEST: Self = Self::ACCESS;
+    pub const NEWEST: Self = Self::LINKS;
 
     /// A level of this number, also one of later releases; `None` for zero.
     #[must_use]

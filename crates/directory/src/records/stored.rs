@@ -7,10 +7,10 @@ use super::keys::parse_hex;
 use super::level::{check_level, level_of};
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MACHINE,
-    FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT,
-    FORMAT_WRITER, GroupRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent,
-    RemovedShardRecord, SettingsRecord, ShardRecord, ensure,
+    FORMAT, FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, FORMAT_ENCRYPT_LINKS, FORMAT_HISTORY,
+    FORMAT_KIND, FORMAT_MACHINE, FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE,
+    FORMAT_RESYNC_LIMIT, FORMAT_WRITER, GroupRecord, ObjectRecord, OwnerRecord, RecordError,
+    RemovedComponent, RemovedShardRecord, SettingsRecord, ShardRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, Incarnation, Lsn, ObjectId, Seat, ShardId, Term, Version, VolumeId,
@@ -82,12 +82,15 @@ struct Settings {
     repair_delay_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resync_bytes_per_second: Option<u64>,
-    /// `false`: always in format 3, sometimes in format 4. Else not there.
+    /// `false`: always in format 3, sometimes in those above. Else not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rebalance: Option<bool>,
-    /// `true`, in format 4; else not there.
+    /// `true`: always in format 4, sometimes in format 5. Else not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rebuild_reserve: Option<bool>,
+    /// `true`, in format 5; else not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encrypt_links: Option<bool>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -262,16 +265,27 @@ impl Stored for Alive {
 }
 
 impl Stored for Settings {
-    const FORMATS: &[u32] =
-        &[FORMAT, FORMAT_RESYNC_LIMIT, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE];
+    const FORMATS: &[u32] = &[
+        FORMAT,
+        FORMAT_RESYNC_LIMIT,
+        FORMAT_NO_REBALANCE,
+        FORMAT_REBUILD_RESERVE,
+        FORMAT_ENCRYPT_LINKS,
+    ];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let has_all = self.format == FORMAT_REBUILD_RESERVE;
-        let is_kept = self.rebuild_reserve == has_all.then_some(true);
+        let is_encrypted = self.format == FORMAT_ENCRYPT_LINKS;
+        let is_told = self.encrypt_links == is_encrypted.then_some(true);
+        ensure(is_told, "encrypt_links", OTHER_FORMAT)?;
+        let has_all = is_encrypted || self.format == FORMAT_REBUILD_RESERVE;
+        let is_kept = match self.rebuild_reserve {
+            Some(is_kept) => is_kept && has_all,
+            None => self.format != FORMAT_REBUILD_RESERVE,
+        };
         ensure(is_kept, "rebuild_reserve", OTHER_FORMAT)?;
         let stays = match self.rebalance {
             Some(moves) => !moves && (has_all || self.format == FORMAT_NO_REBALANCE),
@@ -395,6 +409,7 @@ impl From<&SettingsRecord> for Settings {
     fn from(r: &SettingsRecord) -> Self {
         // As for a cluster: the lowest that holds everything.
         let format = match (r.rebalances, r.resync_limit) {
+            _ if r.encrypt_links => FORMAT_ENCRYPT_LINKS,
             _ if r.rebuild_reserve => FORMAT_REBUILD_RESERVE,
             (false, _) => FORMAT_NO_REBALANCE,
             (true, Some(_)) => FORMAT_RESYNC_LIMIT,
@@ -406,6 +421,7 @@ impl From<&SettingsRecord> for Settings {
             resync_bytes_per_second: r.resync_limit,
             rebalance: (!r.rebalances).then_some(false),
             rebuild_reserve: r.rebuild_reserve.then_some(true),
+            encrypt_links: r.encrypt_links.then_some(true),
         }
     }
 }
@@ -417,6 +433,7 @@ impl From<Settings> for SettingsRecord {
             resync_limit: s.resync_bytes_per_second,
             rebalances: s.rebalance.unwrap_or(true),
             rebuild_reserve: s.rebuild_reserve.unwrap_or(false),
+            encrypt_links: s.encrypt_links.unwrap_or(false),
         }
     }
 }

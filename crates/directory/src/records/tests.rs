@@ -172,6 +172,7 @@ const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
 const SETTINGS_LIMIT_JSON: &str = include_str!("../../fixtures/settings-2.json");
 const SETTINGS_STILL_JSON: &str = include_str!("../../fixtures/settings-3.json");
 const SETTINGS_KEPT_JSON: &str = include_str!("../../fixtures/settings-4.json");
+const SETTINGS_SECRET_JSON: &str = include_str!("../../fixtures/settings-5.json");
 const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
 const DOMAINS_JSON: &str = include_str!("../../fixtures/domains-1.json");
@@ -196,6 +197,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let limited = SettingsRecord { repair_delay: None, resync_limit, ..by_default };
     let still = SettingsRecord { rebalances: false, ..limited };
     let kept = SettingsRecord { rebuild_reserve: true, ..still };
+    let secret = SettingsRecord { encrypt_links: true, ..kept };
     let removed = RemovedShardRecord { id: ShardId(31), name: "ah1".to_owned() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
@@ -216,6 +218,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (cluster.encode(), CLUSTER_JSON),
         (hybrid.encode(), HYBRID_JSON),
         (settings.encode(), SETTINGS_JSON),
+        (secret.encode(), SETTINGS_SECRET_JSON),
         (limited.encode(), SETTINGS_LIMIT_JSON),
         (still.encode(), SETTINGS_STILL_JSON),
         (kept.encode(), SETTINGS_KEPT_JSON),
@@ -246,6 +249,12 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(SettingsRecord::decode(&alone.encode()).unwrap(), alone);
     assert_refused(SETTINGS_KEPT_JSON, SettingsRecord::decode, "true", "false");
     assert_refused(SETTINGS_KEPT_JSON, SettingsRecord::decode, "\"format\":4", "\"format\":3");
+    assert_eq!(SettingsRecord::decode(SETTINGS_SECRET_JSON.as_bytes()).unwrap(), secret);
+    let alone = SettingsRecord { encrypt_links: true, ..by_default };
+    assert_eq!(SettingsRecord::decode(&alone.encode()).unwrap(), alone);
+    let told = "\"encrypt_links\":true";
+    assert_refused(SETTINGS_SECRET_JSON, SettingsRecord::decode, told, "\"encrypt_links\":false");
+    assert_refused(SETTINGS_SECRET_JSON, SettingsRecord::decode, "\"format\":5", "\"format\":4");
     let never = SettingsRecord { repair_delay: None, ..by_default };
     assert_eq!(SettingsRecord::decode(&never.encode()).unwrap(), never);
 }

@@ -130,6 +130,7 @@ fn commands() -> Vec<Vec<u8>> {
         Command::VolumeGrow { name: name(), size_bytes: 2 << 30 },
         Command::Rebalance { on: false },
         Command::RebuildReserve { on: true },
+        Command::EncryptLinks { on: true },
         Command::ClusterUpgrade { check: true },
         Command::VolumeRename { name: name(), new: "db".to_owned() },
         Command::VolumeDelete { name: name(), for_good: true },

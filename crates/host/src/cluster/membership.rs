@@ -5,7 +5,8 @@ use crate::config::HostConfig;
 use crate::start_error::StartError;
 use base::{Incarnation, Map, ShardId};
 use directory::{
-    ClusterRecord, Directory, DirectoryError, Entry, Expect, Level, ShardRecord, Transaction,
+    ClusterRecord, Directory, DirectoryError, Entry, Expect, Level, SettingsRecord, ShardRecord,
+    Transaction, settings_key,
 };
 use env::Env;
 use std::time::Duration;
@@ -67,6 +68,23 @@ pub(crate) async fn check_cluster(
                 return Ok(());
             }
             Ok(None) => return Err(StartError::DirectoryLost),
+            Err(error) => {
+                warn!(%error, "the directory does not answer; waiting for it");
+                env.sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// What an operator set for the cluster; waits for the directory as long as it takes. A record that
+/// cannot be read is as none, as it is for a host that runs.
+pub(crate) async fn settings(env: &Env, directory: &Directory) -> SettingsRecord {
+    loop {
+        match directory.get(&settings_key()).await {
+            Ok(entry) => {
+                let record = entry.and_then(|entry| SettingsRecord::decode(&entry.value).ok());
+                return record.unwrap_or_default();
+            }
             Err(error) => {
                 warn!(%error, "the directory does not answer; waiting for it");
                 env.sleep(RETRY).await;

@@ -3,7 +3,8 @@
 
 use base::ShardId;
 use directory::{
-    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, Level, ShardRecord, Transaction,
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, Level, SettingsRecord,
+    ShardRecord, Transaction, settings_key,
 };
 use env::{Address, Env};
 use thiserror::Error;
@@ -68,7 +69,22 @@ pub struct NewMember {
     pub peer_address: String,
 }
 
-/// Makes the cluster, of the kind `new`, or finds it, and takes the next host numbers for
+/// What a cluster that is made begins as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewCluster {
+    /// The kind of its disk groups.
+    pub kind: ClusterKind,
+    /// Whether links between its shards are encrypted from the start.
+    pub encrypt_links: bool,
+}
+
+impl From<ClusterKind> for NewCluster {
+    fn from(kind: ClusterKind) -> Self {
+        Self { kind, encrypt_links: false }
+    }
+}
+
+/// Makes the cluster `new`, or finds it, and takes the next host numbers for
 /// `members`. Returns the cluster's id and the first number. Nothing changes when it fails.
 ///
 /// # Errors
@@ -77,7 +93,7 @@ pub async fn register(
     env: &Env,
     directory: Address,
     members: &[NewMember],
-    new: Option<ClusterKind>,
+    new: Option<NewCluster>,
 ) -> Result<(u64, u32), RegisterError> {
     let directory = Directory::connect(env, directory);
     let mut in_doubt = false;
@@ -133,8 +149,9 @@ pub async fn found(
     env: &Env,
     directory: Address,
     id: u64,
-    kind: ClusterKind,
+    new: impl Into<NewCluster>,
 ) -> Result<(), RegisterError> {
+    let new = new.into();
     let directory = Directory::connect(env, directory);
     let key = directory::cluster_key();
     for _ in 0..ATTEMPTS_MAX {
@@ -143,10 +160,10 @@ pub async fn found(
             let record = record.map_err(|_| RegisterError::Malformed(key.clone()))?;
             return if record.id == id { Ok(()) } else { Err(RegisterError::ClusterExists) };
         }
-        let record = new_cluster(id, kind);
-        let put = Transaction::new().expect(key.clone(), Expect::Absent);
+        let mut made = Transaction::new().expect(key.clone(), Expect::Absent);
+        put_new(&mut made, id, new);
         // Won, lost or unknown: the next look tells.
-        let _ = directory.transact(put.put(key.clone(), record.encode())).await;
+        let _ = directory.transact(made).await;
     }
     Err(RegisterError::Contended)
 }
@@ -155,7 +172,7 @@ async fn attempt(
     env: &Env,
     directory: &Directory,
     members: &[NewMember],
-    new: Option<ClusterKind>,
+    new: Option<NewCluster>,
 ) -> Result<Option<(u64, u32)>, RegisterError> {
     let key = directory::cluster_key();
     let mut transaction = Transaction::default();
@@ -165,12 +182,10 @@ async fn attempt(
         (Some(entry), None) => {
             ClusterRecord::decode(&entry.value).map_err(|_| RegisterError::Malformed(key))?
         }
-        (None, Some(kind)) => {
+        (None, Some(new)) => {
             let id = env.random();
-            let record = new_cluster(id, kind);
-            transaction.compare.push((key.clone(), Expect::Absent));
-            transaction.puts.push((key, record.encode(), None));
-            record
+            transaction.compare.push((key, Expect::Absent));
+            put_new(&mut transaction, id, new)
         }
     };
     let mut last = 0;
@@ -207,9 +222,17 @@ async fn attempt(
     Ok(won.then_some((cluster.id, first)))
 }
 
-/// All hosts of a new cluster know what this release does: none of a lower level enters it.
-fn new_cluster(id: u64, kind: ClusterKind) -> ClusterRecord {
-    ClusterRecord { id, name: "gabion".to_owned(), kind, level: Level::NEWEST }
+/// Puts the records of a new cluster. All of its hosts know what this release does: none of a lower
+/// level enters it.
+fn put_new(transaction: &mut Transaction, id: u64, new: NewCluster) -> ClusterRecord {
+    let level = Level::NEWEST;
+    let record = ClusterRecord { id, name: "gabion".to_owned(), kind: new.kind, level };
+    transaction.puts.push((directory::cluster_key(), record.encode(), None));
+    if new.encrypt_links {
+        let settings = SettingsRecord { encrypt_links: true, ..SettingsRecord::default() };
+        transaction.puts.push((settings_key(), settings.encode(), None));
+    }
+    record
 }
 
 /// The name of a new member that means something else already.
@@ -227,6 +250,9 @@ mod tests {
     use crate::simulated::{address, with_directory, with_faults};
     use directory::{RemovedShardRecord, ServerFaults};
 
+    const NEW: Option<NewCluster> =
+        Some(NewCluster { kind: ClusterKind::AllFlash, encrypt_links: true });
+
     fn member(name: &str, machine: Option<&str>) -> NewMember {
         let peer_address = "tcp:10.0.0.1:7070".to_owned();
         NewMember { name: name.to_owned(), machine: machine.map(str::to_owned), peer_address }
@@ -241,7 +267,10 @@ mod tests {
                 entered.map(|(_, number)| number).map_err(|error| error.to_string())
             };
             let two = [("a.1", Some("a")), ("a.2", Some("a"))];
-            assert_eq!(enter(&two, Some(ClusterKind::AllFlash)).await, Ok(1));
+            assert_eq!(enter(&two, NEW).await, Ok(1));
+            let settings = directory.get(&settings_key()).await.expect("it answers");
+            let settings = SettingsRecord::decode(&settings.expect("it is there").value);
+            assert!(settings.expect("settings").encrypt_links);
             assert_eq!(enter(&[("b", None)], None).await, Ok(3));
             let wrong = [("a", None), ("a.1", None), ("a", Some("c")), ("b.1", Some("b"))];
             for wrong in wrong {
@@ -259,7 +288,7 @@ mod tests {
     fn a_host_whose_answer_was_lost_enters_once() {
         let faults = ServerFaults { drop_after_ppm: 300_000, ..ServerFaults::default() };
         with_faults(3, faults, |env, directory| async move {
-            let mut new = Some(ClusterKind::AllFlash);
+            let mut new = NEW;
             for number in 1..=20 {
                 let members = [member(&format!("host{number}"), None)];
                 let entered = loop {
@@ -287,7 +316,7 @@ mod tests {
                 let members = [member(name, None)];
                 register(&env, address(), &members, new).await.expect("it enters").1
             };
-            assert_eq!(enter("a", Some(ClusterKind::AllFlash)).await, 1);
+            assert_eq!(enter("a", NEW).await, 1);
             assert_eq!(enter("b", None).await, 2);
             let id = ShardId(2);
             let record = RemovedShardRecord { id, name: "b".to_owned() };

@@ -90,6 +90,21 @@ impl Seen {
         self.0.peers.incompatible()
     }
 
+    /// Whether this host can encrypt its links.
+    pub(crate) fn has_identity(&self) -> bool {
+        self.0.peers.has_identity()
+    }
+
+    /// Hosts to which there is no link because one end did not prove itself, and why.
+    pub(crate) fn unproven(&self) -> Vec<(ShardId, String)> {
+        self.0.peers.unproven()
+    }
+
+    /// Has a host prove itself on a link of its own.
+    pub(crate) async fn prove(&self, id: ShardId) -> Result<(), String> {
+        self.0.peers.prove(id).await
+    }
+
     /// For how long a host has not answered; zero where it does.
     fn silence(&self, id: ShardId) -> Duration {
         match self.host(id) {

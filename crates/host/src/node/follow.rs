@@ -77,7 +77,7 @@ impl Followers {
             }
             ObjectChange::Removed(shard) => {
                 objects.host_removed(shard);
-                peers.forget_address(shard);
+                peers.revoke(shard);
             }
             ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
         }

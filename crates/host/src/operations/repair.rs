@@ -24,6 +24,7 @@ impl Operations {
             Command::RebuildReserve { on: rebuild_reserve } => {
                 self.change_settings(|now| SettingsRecord { rebuild_reserve, ..now }).await
             }
+            Command::EncryptLinks { on } => self.encrypt_links(on).await,
             Command::ClusterKind { kind } => self.change_kind(kind).await,
             Command::ResyncLimit { bytes_per_second } => {
                 self.set_resync_limit(bytes_per_second).await
@@ -53,7 +54,7 @@ impl Operations {
     }
 
     /// Puts settings in the place of those that the directory has now.
-    async fn change_settings(
+    pub(super) async fn change_settings(
         &self,
         change: impl FnOnce(SettingsRecord) -> SettingsRecord,
     ) -> Outcome<ClusterReport> {
@@ -105,6 +106,7 @@ impl Operations {
             resync_bytes_per_second: settings.resync_limit,
             rebalances: settings.rebalances,
             rebuild_reserve: settings.rebuild_reserve,
+            encrypt_links: settings.encrypt_links,
             level: self.view.level().number(),
             not_rebuilt: self.not_rebuilt(0),
         }

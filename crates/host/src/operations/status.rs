@@ -41,6 +41,7 @@ impl Operations {
         };
         let mut alarms = self.directory_alarms();
         alarms.extend(self.release_alarms());
+        alarms.extend(self.link_alarms());
         let health = if alarms.is_empty() { health } else { Health::Red };
         let (shards, domains) = (self.view.shards(), self.view.host_domains());
         let hosts = shards.iter().map(|record| {

@@ -80,7 +80,7 @@ fn hosts_without_a_version_in_common_have_no_link_and_say_what_the_other_one_spe
         a.boot(&world, 2, &[]);
         let said = || a.peers().incompatible().len() == 1;
         assert!(world.run_until(MINUTE, || a.peers.borrow().is_some() && said()), "seed {seed}");
-        b.peers().forget_address(ShardId(1));
+        b.peers().revoke(ShardId(1));
         assert_eq!(b.peers().incompatible(), [], "it is no member any more");
     }
 }

@@ -11,6 +11,7 @@ mod hanging;
 mod kinds;
 mod labels;
 pub(in crate::cluster) mod life;
+mod links;
 mod maintenance;
 mod places;
 mod policies;
