@@ -3,7 +3,8 @@
 # A cluster of three machines, each a network namespace of its own, made with `cluster create` and `host join`.
 # The third one has two shards. They keep the directory by themselves. Checks that one host can go silent (its link is
 # cut) under load, and that it comes back; that a shard that ends is started again, and that none outlives its daemon;
-# that the directory moves from a host that is lost to a fourth one, which has no disks and came with an invitation.
+# that the directory moves from a host that is lost to a fourth one, which has no disks and came with an invitation;
+# that nobody on the network reads what is written, and that a stranger gets no link.
 # Needs root.
 # usage: three-machines.sh GABION
 set -euo pipefail
@@ -129,6 +130,47 @@ stall=$(field "it['longest_stall_ms']" <"$area/load.json")
 say "three-machines: host$other silent for 12 s, longest stall $stall ms (at most $STALL_MS_MAX), nothing lost"
 python3 -c "import sys; sys.exit($stall > $STALL_MS_MAX)"
 
+# Somebody on the network: what is written passes him, and says nothing as long as links are encrypted.
+marker="gabion-marker-$RANDOM-$RANDOM-on-the-wire"
+for _ in $(seq 20000); do echo "$marker"; done >"$area/marked"
+truncate -s 512K "$area/marked"
+on_host 1 volume create secret --size 16MiB --ftt 1
+passed() { # how often the marker passes host 1's link while it is written
+  local sniffer count
+  rm -f "$area/sniffed"
+  "$here/sniff.py" "$net-v1" "$marker" >"$area/sniffed" & sniffer=$!
+  for _ in $(seq 100); do [ -s "$area/sniffed" ] && break; sleep 0.1; done
+  nbdcopy --flush "$area/marked" "nbd+unix:///secret?socket=$area/run1/nbd.sock"
+  kill "$sniffer"; wait "$sniffer" || true
+  count=$(sed -n 's/ times in [1-9].*//p' "$area/sniffed")
+  echo "${count:-nothing was heard}"
+}
+is_on=$(on_host 1 cluster show --output json | field "it['encrypt_links']")
+[ "$is_on" = True ] || { say "links are not encrypted"; exit 1; }
+secret=$(passed); on_host 1 cluster set encrypt-links off; plain=$(passed)
+[ "$secret" = 0 ] || { say "somebody on the network read what was written: $secret"; exit 1; }
+[ "$plain" -gt 100 ] || { say "what is not encrypted was to be seen: $plain"; exit 1; }
+on_host 1 cluster set encrypt-links on
+secret=$(passed)
+[ "$secret" = 0 ] || { say "somebody read what was written, after it was set anew: $secret"; exit 1; }
+stranger() { # what somebody without a certificate is told at the port of other hosts
+  on 4 /usr/bin/python3 - <<'PYTHON'
+import socket, ssl
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+context.set_alpn_protocols(["gabion-peer"])
+try:
+    with context.wrap_socket(socket.create_connection(("10.77.0.1", 7070), 5)) as link:
+        link.sendall(b"hello")
+        print("let in:", link.recv(100))
+except ssl.SSLError as error:
+    print(error.reason)
+PYTHON
+}
+told=$(stranger)
+case $told in *CERTIFICATE_REQUIRED*) ;; *) say "a stranger was told: $told"; exit 1 ;; esac
+say "three-machines: nobody read what was written ($plain times in plain text where it is not encrypted)"
+
 shard() { pgrep -f "daemon --config $area/host3.$1.toml" || true; } # its process
 first=$(shard 2)
 kill -9 "$first"
@@ -149,7 +191,9 @@ pkill -9 -f "$area/directory3/etcd-" || true
 for _ in $(seq 10); do
   on_host 1 directory members >/dev/null || { say "the members that are left do not answer"; exit 1; }
 done
-invitation=$(on_host 2 host invite --output json | field "it['invitation']")
+# While the members elect a leader nothing is changed, and the command says so.
+for _ in $(seq 20); do invited=$(on_host 2 host invite --output json 2>"$area/said") && break; done
+invitation=$(field "it['invitation']" <<<"$invited") || { cat "$area/said"; exit 1; }
 mkdir "$area/own"
 if enrol 4 host join --invitation "${invitation/gbj_????/gbj_0000}" 2>"$area/said"; then say "anybody joins"; exit 1; fi
 grep -q 'host invite' "$area/said" || { say "no word of what to do instead:"; cat "$area/said"; exit 1; }

@@ -36,6 +36,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 const AUTHORITY_LASTS: Duration = Duration::from_secs(3653 * 86_400);
 /// How long a listener's certificate is one.
 const CERTIFICATE_LASTS: Duration = Duration::from_secs(90 * 86_400);
+/// Clocks of hosts may differ by so much, and still one takes the certificate of the other.
+const CLOCKS_APART: Duration = Duration::from_secs(30 * 86_400);
 /// After that the listener gets another one.
 const RENEWED_AFTER: Duration = Duration::from_secs(30 * 86_400);
 
@@ -154,8 +156,11 @@ impl Authority {
         now: SystemTime,
     ) -> Result<CertifiedKey, KeyError> {
         let issuer = Issuer::new(authority_params(), &self.key);
-        let terms =
-            CertificateTerms { from: now - DAY, until: now + CERTIFICATE_LASTS, serial: None };
+        let terms = CertificateTerms {
+            from: now - CLOCKS_APART,
+            until: now + CERTIFICATE_LASTS,
+            serial: None,
+        };
         tls::issue_for_shards(&issuer, shards, terms)
             .map_err(|why| KeyError::Certificate("the shards of this host".to_owned(), why))
     }

@@ -24,6 +24,7 @@ mod maintenance;
 mod orphan;
 mod owner;
 mod policy;
+mod settings;
 mod stored;
 mod users;
 mod writers;
@@ -68,6 +69,10 @@ pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, Maint
 pub use orphan::{About, Missing, OrphanRecord};
 pub use owner::OwnerRecord;
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
+pub use settings::{
+    FORMAT_ENCRYPT_LINKS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT,
+    REPAIR_DELAY_DEFAULT, REPAIR_DELAY_MAX, SettingsRecord,
+};
 pub use users::{
     INVITES_MAX, SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount, UserSession, UsersRecord,
     users_key,
@@ -93,15 +98,6 @@ pub const REMOVED_MAX: usize = 8;
 /// Claims that an object's record remembers. A component that missed more of them is compared by
 /// version and term alone. Killing all hosts of a cluster one after the other makes fewer claims.
 pub const CLAIMS_MAX: usize = 32;
-/// The format of a cluster's settings with a limit of resyncs.
-pub const FORMAT_RESYNC_LIMIT: u32 = 2;
-/// The format of a cluster's settings that keep copies where they are, whatever else they have.
-pub const FORMAT_NO_REBALANCE: u32 = 3;
-/// The format of a cluster's settings with a rebuild reserve, whatever else they have.
-pub const FORMAT_REBUILD_RESERVE: u32 = 4;
-/// The format of a cluster's settings that have links between shards encrypted, whatever else they
-/// have.
-pub const FORMAT_ENCRYPT_LINKS: u32 = 5;
 /// The format of the record of one shard of several on a machine.
 pub const FORMAT_MACHINE: u32 = 2;
 /// The format of the record of a cluster that is not all-flash.
@@ -118,44 +114,6 @@ pub struct ClusterRecord {
     pub kind: ClusterKind,
     /// What all of its hosts know: nothing newer is used.
     pub level: Level,
-}
-
-/// Seconds that a copy may be away before it is made again on another host, by default: an hour,
-/// long enough for a host that is started again.
-pub const REPAIR_DELAY_DEFAULT: u64 = 3600;
-/// The longest such delay, seconds: 30 days.
-pub const REPAIR_DELAY_MAX: u64 = 30 * 24 * 3600;
-
-/// What an operator set for the whole cluster, at [`settings_key`]. Where there is no record
-/// everything is as by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SettingsRecord {
-    /// Seconds that a copy may be away before another host gets it; at most
-    /// [`REPAIR_DELAY_MAX`]. `None`: copies are made again by an operator alone.
-    pub repair_delay: Option<u64>,
-    /// Bytes a second that each host copies to components that are behind, [`BANDWIDTH_MIN`] to
-    /// [`BANDWIDTH_MAX`]. `None`: as much as clients leave.
-    pub resync_limit: Option<u64>,
-    /// Whether copies move so that hosts are filled alike.
-    pub rebalances: bool,
-    /// Whether nothing is provisioned where what is on one host could not be made again on the
-    /// others.
-    pub rebuild_reserve: bool,
-    /// Whether links between shards are encrypted, and their ends prove who they are.
-    pub encrypt_links: bool,
-}
-
-impl Default for SettingsRecord {
-    fn default() -> Self {
-        let repair_delay = Some(REPAIR_DELAY_DEFAULT);
-        Self {
-            repair_delay,
-            resync_limit: None,
-            rebalances: true,
-            rebuild_reserve: false,
-            encrypt_links: false,
-        }
-    }
 }
 
 /// One host, at [`host_key`].
@@ -365,19 +323,6 @@ impl ClusterRecord {
     pub fn check(&self) -> Result<(), RecordError> {
         ensure(self.id != 0, "id", "is zero")?;
         ensure(is_name(&self.name), "name", NAME_RULE)
-    }
-}
-
-impl SettingsRecord {
-    /// Whether it keeps its invariants.
-    ///
-    /// # Errors
-    /// [`RecordError::Invalid`] with the field.
-    pub fn check(&self) -> Result<(), RecordError> {
-        let is_short = self.repair_delay.is_none_or(|delay| delay <= REPAIR_DELAY_MAX);
-        ensure(is_short, "repair_delay_seconds", "is above 30 days")?;
-        let limits = IoLimits { iops: None, bytes_per_second: self.resync_limit };
-        limits.check()
     }
 }
 

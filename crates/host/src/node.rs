@@ -162,6 +162,12 @@ async fn next_run(
     membership::next_incarnation(env, directory, cluster, me, seen.unwrap_or_default()).await
 }
 
+/// How links begin, before changes of the settings are followed.
+async fn security(env: &Env, directory: &Directory, options: &NodeOptions) -> LinkSecurity {
+    let is_encrypted = membership::settings(env, directory).await.encrypt_links;
+    LinkSecurity { identity: options.identity.clone(), is_encrypted }
+}
+
 /// Keeps copies and links to what an operator set; runs for ever.
 async fn follow_settings(view: View, objects: Objects, peers: Peers) {
     loop {
@@ -222,10 +228,8 @@ impl Node {
         describe::note_run(&disks.open(), incarnation).await;
         let me = PeerId { shard: me, incarnation };
         let links = PeerOptions { waiting_bytes_max: budgets.link, ..options.peer };
-        let is_encrypted = membership::settings(env, &directory).await.encrypt_links;
-        let security = LinkSecurity { identity: options.identity.clone(), is_encrypted };
-        let handler = Rc::new(NotReady);
-        let peers = Peers::with_options(env, me, config.cluster, handler, (links, security));
+        let links = (links, security(env, &directory, &options).await);
+        let peers = Peers::with_options(env, me, config.cluster, Rc::new(NotReady), links);
         let object_options = object_options(config, &options, &budgets);
         let objects =
             Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);

@@ -46,9 +46,10 @@ mod versions;
 pub use answers::AnswerQueue;
 pub use calls::Call;
 pub use lanes::Class;
-pub use peers::{LinkSecurity, PeerOptions, Peers, Sequence};
+pub use peers::{PeerOptions, Peers, Sequence};
 pub use reply::{Handler, NotReady, Reply};
 pub use stats::PeerStats;
+pub use stream::LinkSecurity;
 
 use base::{Incarnation, ShardId};
 use thiserror::Error;

@@ -248,7 +248,14 @@ pub(crate) async fn dial_for_ever(inner: Rc<PeersInner>, remote: Rc<Remote>) {
 
 /// Lives through one link; returns when it became usable.
 async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Option<Instant> {
-    let stream = Stream::dialled(inner, remote, link).await?;
+    let stream = match Stream::dialled(&inner.gate, remote.shard, link).await {
+        Ok(stream) => stream,
+        Err(why) => {
+            remote.note_unproven(why);
+            return None;
+        }
+    };
+    remote.unproven.take();
     let port = Rc::new(Port::new(&inner.env, stream, &inner.counters));
     inner.watch(&port);
     let out = Rc::new(Outbound {
@@ -297,7 +304,7 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
 
 /// Lives through one accepted link.
 pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
-    let Some(stream) = Stream::accepted(&inner, link).await else { return };
+    let Some(stream) = Stream::accepted(&inner.gate, link).await else { return };
     let port = Rc::new(Port::new(&inner.env, stream, &inner.counters));
     inner.watch(&port);
     let inbound = Rc::new(Inbound {

@@ -8,15 +8,13 @@ use crate::link::{Inbound, Outbound, accepted, dial_for_ever};
 use crate::port::{Port, PortFault};
 use crate::reply::{Handler, Reply};
 use crate::stats::{PeerCounters, PeerStats};
-use crate::stream::Stream;
-use crate::versions::INCOMPATIBLE_MAX;
+use crate::stream::{LinkGate, LinkSecurity};
 use crate::{PeerError, PeerId};
 use base::{Incarnation, Instant, LateFrame, Map, Quirk, ShardId};
 use env::{Address, Env, IoError, Notify, TaskSet};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use tls::Identity;
 use wire::{Hello, Request, Versions};
 
 /// Accepted links at one time; further callers are turned away. Two for each of 512 hosts.
@@ -25,6 +23,9 @@ const INBOUND_MAX: usize = 1024;
 const LATE_MAX: usize = 8;
 /// Links at rest are pinged less often than twice a second from 50 other hosts on.
 const PING_SPACING: Duration = Duration::from_millis(5);
+/// Hosts that [`Peers::incompatible`] and [`Peers::unproven`] name at most: enough to see what is
+/// wrong.
+pub(crate) const NAMED_MAX: usize = 64;
 /// Pause after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -39,15 +40,6 @@ pub struct PeerOptions {
     /// The versions of frames that this host speaks: those of its build. Only tests change it. A
     /// version beyond those of the build has the layouts of its newest one.
     pub versions: Versions,
-}
-
-/// Who may be at the other end of a link, and who may read what passes.
-#[derive(Clone, Debug, Default)]
-pub struct LinkSecurity {
-    /// What this shard proves itself with. `None`: it cannot encrypt links.
-    pub identity: Option<Identity>,
-    /// Whether links are encrypted before [`Peers::encrypt`] says anything.
-    pub is_encrypted: bool,
 }
 
 impl Default for PeerOptions {
@@ -73,9 +65,7 @@ pub(crate) struct PeersInner {
     pub(crate) changes: Notify,
     pub(crate) counters: Rc<PeerCounters>,
     pub(crate) options: PeerOptions,
-    pub(crate) identity: Option<Identity>,
-    /// Whether links are to be encrypted.
-    pub(crate) is_encrypted: Cell<bool>,
+    pub(crate) gate: LinkGate,
     pub(crate) remotes: RefCell<Map<ShardId, Rc<Remote>>>,
     pub(crate) ports: RefCell<Vec<Weak<Port>>>,
     local: Rc<Calls>,
@@ -108,6 +98,16 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
+    /// Notes why it did not prove itself, and logs it where that is news: it is dialled twice a
+    /// second.
+    pub(crate) fn note_unproven(&self, why: String) {
+        let is_news = self.unproven.borrow().as_ref() != Some(&why);
+        if is_news {
+            tracing::warn!("no link to host {}: {why}", self.shard);
+            *self.unproven.borrow_mut() = Some(why);
+        }
+    }
+
     fn end_links(&self) {
         let out = self.out.borrow().clone();
         let inbound = self.inbound.borrow().clone();
@@ -317,16 +317,22 @@ impl Peers {
         handler: Rc<dyn Handler>,
         (options, security): (PeerOptions, LinkSecurity),
     ) -> Self {
+        let counters = Rc::<PeerCounters>::default();
+        let gate = LinkGate {
+            env: env.clone(),
+            identity: security.identity,
+            is_encrypted: Cell::new(security.is_encrypted),
+            counters: Rc::clone(&counters),
+        };
         let inner = Rc::new(PeersInner {
             env: env.clone(),
             me,
             cluster,
             handler: RefCell::new(handler),
             changes: Notify::default(),
-            counters: Rc::default(),
+            counters,
             options,
-            identity: security.identity,
-            is_encrypted: Cell::new(security.is_encrypted),
+            gate,
             remotes: RefCell::default(),
             ports: RefCell::default(),
             local: Rc::default(),
@@ -395,7 +401,7 @@ impl Peers {
     /// Says whether links are to be encrypted from now on. Those that are otherwise end, and are
     /// dialled anew.
     pub fn encrypt(&self, is_encrypted: bool) {
-        if self.0.is_encrypted.replace(is_encrypted) == is_encrypted {
+        if self.0.gate.is_encrypted.replace(is_encrypted) == is_encrypted {
             return;
         }
         let ports: Vec<_> = self.0.ports.borrow().iter().filter_map(Weak::upgrade).collect();
@@ -407,7 +413,7 @@ impl Peers {
     /// Whether this shard can encrypt links.
     #[must_use]
     pub fn has_identity(&self) -> bool {
-        self.0.identity.is_some()
+        self.0.gate.identity.is_some()
     }
 
     /// Has `shard` prove itself, on a link that is made for that alone.
@@ -417,8 +423,7 @@ impl Peers {
     pub async fn prove(&self, shard: ShardId) -> Result<(), String> {
         let remote = self.0.known(shard).ok_or("it is no host of the cluster")?;
         let address = remote.address.borrow().clone().ok_or("it is no host of the cluster")?;
-        let identity = self.0.identity.as_ref().ok_or("this host has no certificate")?;
-        Stream::prove(&self.0.env, address, identity, shard).await
+        self.0.gate.prove(address, shard).await
     }
 
     /// Hosts that did not prove themselves when they were dialled last, and why; 64 at most.
@@ -429,7 +434,7 @@ impl Peers {
             let why = remote.unproven.borrow().clone()?;
             Some((remote.shard, why))
         });
-        unproven.take(INCOMPATIBLE_MAX).collect()
+        unproven.take(NAMED_MAX).collect()
     }
 
     /// Asks `host`. When this returns, the request is on its way or waits for its share of the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What frames pass on: a link as it is, or one whose ends have proved who they are.
 
-use crate::peers::{PeersInner, Remote};
+use crate::stats::PeerCounters;
 use base::{Probe, ShardId};
 use env::{Address, Buf, Env, IoError, Link, Slice};
 use std::cell::Cell;
@@ -15,6 +15,25 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(2);
 /// Bytes that are received before it is known what they begin.
 const FIRST_MAX: usize = 4 << 10;
 
+/// Who may be at the other end of a link, and who may read what passes.
+#[derive(Clone, Debug, Default)]
+pub struct LinkSecurity {
+    /// What this shard proves itself with. `None`: it cannot encrypt links.
+    pub identity: Option<Identity>,
+    /// Whether links are encrypted before [`Peers::encrypt`] says anything.
+    pub is_encrypted: bool,
+}
+
+/// Whom this shard lets in, and how it proves itself.
+pub(crate) struct LinkGate {
+    pub(crate) env: Env,
+    /// `None`: it cannot encrypt links.
+    pub(crate) identity: Option<Identity>,
+    /// Whether links are to be encrypted.
+    pub(crate) is_encrypted: Cell<bool>,
+    pub(crate) counters: Rc<PeerCounters>,
+}
+
 /// What frames pass on.
 pub(crate) enum Stream {
     /// The link as it is, and what came on it already.
@@ -24,52 +43,44 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// What a link that was dialled becomes: with TLS where links have to be encrypted. `None`: the
-    /// two ends do not come to know each other, which `remote` remembers.
+    /// What a link to `shard` becomes that was dialled: with TLS where links have to be encrypted.
+    ///
+    /// # Errors
+    /// Why the two ends do not come to know each other, for people.
     pub(crate) async fn dialled(
-        inner: &Rc<PeersInner>,
-        remote: &Remote,
+        gate: &LinkGate,
+        shard: ShardId,
         link: Link,
-    ) -> Option<Self> {
-        if !inner.is_encrypted.get() {
-            return Some(Self::Plain(link, Cell::default()));
+    ) -> Result<Self, String> {
+        if !gate.is_encrypted.get() {
+            return Ok(Self::Plain(link, Cell::default()));
         }
-        let Some(identity) = &inner.identity else {
-            remote.note_unproven(inner, NO_IDENTITY.to_owned());
-            return None;
-        };
-        let shaken = SecureLink::connect(&inner.env, link, identity, remote.shard);
-        let why = match inner.env.timeout(HANDSHAKE_WAIT, shaken).await {
-            Ok(Ok(link)) => {
-                remote.unproven.take();
-                inner.counters.encrypted.add(1);
-                return Some(Self::Secure(Box::new(link)));
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => TOO_SLOW.to_owned(),
-        };
-        remote.note_unproven(inner, why);
-        None
+        let shaken = gate.shake(shard, link).await;
+        match &shaken {
+            Ok(_) => gate.counters.encrypted.add(1),
+            Err(_) => gate.counters.unproven.add(1),
+        }
+        shaken.map(|link| Self::Secure(Box::new(link)))
     }
 
     /// What a link that was accepted becomes: what the other end begins, if that may be. A shard
     /// that can encrypt always takes TLS, so that all of a cluster may change over in use.
-    pub(crate) async fn accepted(inner: &Rc<PeersInner>, link: Link) -> Option<Self> {
-        let Some(identity) = &inner.identity else {
-            return (!inner.is_encrypted.get()).then(|| Self::Plain(link, Cell::default()));
+    pub(crate) async fn accepted(gate: &LinkGate, link: Link) -> Option<Self> {
+        let Some(identity) = &gate.identity else {
+            return (!gate.is_encrypted.get()).then(|| Self::Plain(link, Cell::default()));
         };
         let shaken = async {
-            let buf = inner.env.buf(FIRST_MAX);
+            let buf = gate.env.buf(FIRST_MAX);
             let (buf, count) = link.recv(buf, 0).await.ok()?;
             if count == 0 {
                 return None;
             }
             if !looks_like_tls(&buf[..count]) {
-                base::hit_if(inner.is_encrypted.get(), Probe::LinkPlainRefused);
-                let is_let_in = !inner.is_encrypted.get();
+                base::hit_if(gate.is_encrypted.get(), Probe::LinkPlainRefused);
+                let is_let_in = !gate.is_encrypted.get();
                 return is_let_in.then(|| Self::Plain(link, Cell::new(Some((buf, count)))));
             }
-            match SecureLink::accept(&inner.env, link, identity, (buf, count)).await {
+            match SecureLink::accept(&gate.env, link, identity, (buf, count)).await {
                 Ok(link) => Some(Self::Secure(Box::new(link))),
                 Err(error) => {
                     tracing::debug!(%error, "a link that came is not let in");
@@ -77,29 +88,13 @@ impl Stream {
                 }
             }
         };
-        let shaken = inner.env.timeout(HANDSHAKE_WAIT, shaken).await.ok().flatten();
+        let shaken = gate.env.timeout(HANDSHAKE_WAIT, shaken).await.ok().flatten();
         match &shaken {
-            Some(Self::Secure(_)) => inner.counters.encrypted.add(1),
+            Some(Self::Secure(_)) => gate.counters.encrypted.add(1),
             Some(Self::Plain(..)) => {}
-            None => inner.counters.unproven.add(1),
+            None => gate.counters.unproven.add(1),
         }
         shaken
-    }
-
-    /// Dials `shard` and has it prove itself; nothing else passes.
-    pub(crate) async fn prove(
-        env: &Env,
-        address: Address,
-        identity: &Identity,
-        shard: ShardId,
-    ) -> Result<(), String> {
-        let shaken = async {
-            let link = env.dial(address).await.map_err(|error| error.to_string())?;
-            let shaken = SecureLink::connect(env, link, identity, shard).await;
-            shaken.map(|link| link.close()).map_err(|error| error.to_string())
-        };
-        let shaken = env.timeout(HANDSHAKE_WAIT, shaken).await;
-        shaken.unwrap_or_else(|_| Err(TOO_SLOW.to_owned()))
     }
 
     /// Whether the other end may say that it is `shard`: it has proved it, or need not.
@@ -150,15 +145,22 @@ const NO_IDENTITY: &str = "this host has no certificate, and links are to be enc
                            ca.pem and ca-key.pem of the cluster, and start it again";
 const TOO_SLOW: &str = "the other end said nothing for 2 s that begins TLS";
 
-impl Remote {
-    /// Notes why the other end did not prove itself, and logs it where that is news: it is dialled
-    /// twice a second.
-    fn note_unproven(&self, inner: &PeersInner, why: String) {
-        inner.counters.unproven.add(1);
-        let is_news = self.unproven.borrow().as_ref() != Some(&why);
-        if is_news {
-            tracing::warn!("no link to host {}: {why}", self.shard);
-            *self.unproven.borrow_mut() = Some(why);
-        }
+impl LinkGate {
+    /// Dials `shard` and has it prove itself; nothing else passes.
+    ///
+    /// # Errors
+    /// Why it does not, for people.
+    pub(crate) async fn prove(&self, address: Address, shard: ShardId) -> Result<(), String> {
+        let dialled = self.env.timeout(HANDSHAKE_WAIT, self.env.dial(address)).await;
+        let dialled = dialled.map_err(|_| TOO_SLOW.to_owned())?;
+        let link = dialled.map_err(|error| error.to_string())?;
+        self.shake(shard, link).await.map(|link| link.close())
+    }
+
+    async fn shake(&self, shard: ShardId, link: Link) -> Result<SecureLink, String> {
+        let identity = self.identity.as_ref().ok_or(NO_IDENTITY)?;
+        let shaken = SecureLink::connect(&self.env, link, identity, shard);
+        let shaken = self.env.timeout(HANDSHAKE_WAIT, shaken).await;
+        shaken.map_err(|_| TOO_SLOW.to_owned())?.map_err(|error| error.to_string())
     }
 }

@@ -104,12 +104,6 @@ impl Node {
         }
     }
 
-    /// The same, known by an authority. Its links are encrypted from the start or not.
-    fn known_by(self, authority: &SimulatedAuthority, is_encrypted: bool) -> Self {
-        let identity = Some(authority.identity(ShardId(self.id)));
-        Self { security: LinkSecurity { identity, is_encrypted }, ..self }
-    }
-
     fn boot(&self, world: &World, incarnation: u64, others: &[u32]) {
         let (id, others) = (self.id, others.to_vec());
         let options = (self.options, self.security.clone());

@@ -6,13 +6,10 @@
 //! that comes back in another release makes new links, and agrees anew.
 
 use crate::PeerId;
-use crate::peers::{Peers, PeersInner, Remote};
+use crate::peers::{NAMED_MAX, Peers, PeersInner, Remote};
 use crate::port::PortFault;
 use base::{Incarnation, Probe, ShardId};
 use wire::Versions;
-
-/// Hosts that [`Peers::incompatible`] names at most: enough to see what is wrong.
-pub(crate) const INCOMPATIBLE_MAX: usize = 64;
 
 impl PeersInner {
     /// The version of a link with a host that has introduced itself.
@@ -67,6 +64,6 @@ impl Peers {
         let remotes = self.0.remotes.borrow();
         let refused =
             remotes.values().filter_map(|remote| Some((remote.shard, remote.refused.get()?.1)));
-        refused.take(INCOMPATIBLE_MAX).collect()
+        refused.take(NAMED_MAX).collect()
     }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A cluster of production hosts in a simulated world, and the directory that they share.
 
-use crate::links::LinkPlan;
 use crate::mutation::Mutation;
-use crate::plan::{HostMemory, HostPages, Plan};
+use crate::plan::{HostMemory, HostPages, LinkPlan, Plan};
 use crate::records::Records;
 use crate::releases::Releases;
 use base::{GroupId, Incarnation, Map, ObjectId, ShardId};
@@ -16,12 +15,13 @@ use host::{
 use object::MemberChange;
 use operator::{Command, CommandReply, GroupConfig};
 use peer::PeerOptions;
+use reopening::Reopening;
 use sim::{DiskModel, HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
-use tls::{Identity, SimulatedAuthority};
+use tls::Identity;
 use wire::Versions;
 
 /// The cluster's id.
@@ -65,24 +65,6 @@ impl Machine {
         let me = ShardId(self.number);
         let says = |group: DiskGroup| group.incarnation_seen(me) >= node.incarnation();
         Some(node.groups().into_iter().any(says))
-    }
-}
-
-/// A group that is about to be opened again, until dropped.
-struct Reopening(Rc<RefCell<Vec<String>>>, String);
-
-impl Reopening {
-    fn new(all: &Rc<RefCell<Vec<String>>>, cache: &str) -> Self {
-        all.borrow_mut().push(cache.to_owned());
-        Self(Rc::clone(all), cache.to_owned())
-    }
-}
-
-impl Drop for Reopening {
-    fn drop(&mut self) {
-        let mut all = self.0.borrow_mut();
-        let mine = all.iter().position(|cache| *cache == self.1);
-        mine.map(|at| all.swap_remove(at));
     }
 }
 
@@ -156,17 +138,9 @@ impl Cluster {
         let on_one = (0..machines.len())
             .filter_map(|index| plan.machine_of(index).map(|machine| (number(&index), machine)));
         let records = Rc::new(Records::on_machines(on_one.collect()));
-        let lower_run = Rc::default();
-        let releases = Releases::of(plan.seed, plan.limits.is_mixed);
         let plan = plan.clone();
-        let identities = match plan.links {
-            LinkPlan::Plain => Vec::new(),
-            LinkPlan::Encrypted | LinkPlan::Switched => {
-                let authority = SimulatedAuthority::new();
-                let identity = |machine: &Machine| authority.identity(ShardId(machine.number));
-                machines.iter().map(identity).collect()
-            }
-        };
+        let identities = plan.links.identities(plan.hosts);
+        let (releases, lower_run) = (Releases::of(plan.seed, plan.limits.is_mixed), Rc::default());
         Self {
             world,
             machines,
@@ -611,5 +585,6 @@ pub async fn ask(env: &Env, command: Command) -> Option<CommandReply> {
 
 #[cfg(test)]
 mod orphans;
+mod reopening;
 #[cfg(test)]
 mod tests;

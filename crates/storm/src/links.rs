@@ -1,49 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that are encrypted, in some seeds, and an operator who now and then has them be so or not,
-//! whatever else goes on. Each host proves itself with a certificate of the cluster's authority.
+//! An operator who now and then has links be encrypted or not, whatever else goes on.
 
 use crate::cluster::{Asking, Cluster};
-use crate::plan::Plan;
+use crate::plan::{LinkPlan, Plan};
 use base::{Instant, Rng};
 use operator::{Command, CommandReply};
 use std::time::Duration;
 
-/// The first seed in which links may be encrypted.
-const FROM: u64 = 400_000_000;
-/// What becomes of the links of a seed.
-const STREAM: u64 = 42;
 /// The random numbers of the operator.
-const SWITCH_STREAM: u64 = 43;
+const STREAM: u64 = 43;
 /// Longest pause between two of its commands.
 const PAUSE_MAX_MS: u64 = 30_000;
 /// How long it waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What links are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LinkPlan {
-    /// Never encrypted; hosts have no certificates.
-    #[default]
-    Plain,
-    /// Encrypted from the start.
-    Encrypted,
-    /// An operator says now and then whether they are.
-    Switched,
-}
-
-impl LinkPlan {
-    /// That of a seed: one in six has encrypted links, and one in twelve some that change.
-    pub(crate) fn of_seed(seed: u64) -> Self {
-        if seed < FROM {
-            return Self::Plain;
-        }
-        match Rng::stream(seed, STREAM).below(12) {
-            0 | 1 => Self::Encrypted,
-            2 => Self::Switched,
-            _ => Self::Plain,
-        }
-    }
-}
 
 /// Who says whether links are encrypted.
 pub(crate) struct Switches {
@@ -54,7 +23,7 @@ pub(crate) struct Switches {
 
 impl Switches {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { rng: Rng::stream(seed, SWITCH_STREAM), next_at: Instant::default(), asked: None }
+        Self { rng: Rng::stream(seed, STREAM), next_at: Instant::default(), asked: None }
     }
 
     /// Asks for the other thing, if it is time for that. It is refused where a host is away.

@@ -9,18 +9,19 @@
 pub(crate) mod balance;
 mod freedom;
 pub(crate) mod growth;
+mod links;
 mod memory;
 pub(crate) mod shards;
 mod small;
 mod volumes;
 
+pub use links::LinkPlan;
 pub use memory::{HostMemory, HostPages};
 pub use small::PlanLimits;
 pub(crate) use volumes::{WRITERS_FROM, may_keep_cache};
 
 use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
-use crate::links::LinkPlan;
 use crate::story::Story;
 use base::Rng;
 use directory::{OBJECT_SECTORS_MAX, ServerFaults, VolumeLayout, Writers};
@@ -135,6 +136,11 @@ const JOIN_FIRST: u64 = 190_000_000;
 
 /// The first seed with long deaths, and with other time-outs of clients.
 const STALL_FIRST: u64 = 253_000_000;
+
+fn devices(rng: &mut Rng, seed: u64) -> u32 {
+    let early = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };
+    freedom::devices(seed).unwrap_or(early)
+}
 
 fn weights(rng: &mut Rng, seed: u64) -> Weights {
     let weights = Weights::draw(rng);
@@ -252,10 +258,7 @@ impl Plan {
             pairs: 0,
             shards: 2,
             groups,
-            devices: {
-                let early = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };
-                freedom::devices(seed).unwrap_or(early)
-            },
+            devices: devices(&mut rng, seed),
             rounds: Round::draw_all(&mut rng, seed, rounds, volumes.len()),
             volumes,
             steps: 5 + rng.below(20) as u32,

@@ -2,7 +2,7 @@
 //! A link whose ends know each other, and that nobody else reads.
 
 use crate::identity::{Identity, server_name};
-use crate::session::{Session, Sink, Step, sealed_max};
+use crate::session::{Sink, TlsEnd, TlsStep, sealed_max};
 use base::ShardId;
 use env::{Buf, Env, IoError, Link, Slice};
 use rustls::client::{UnbufferedClientConnection, verify_server_name};
@@ -45,7 +45,7 @@ pub fn looks_like_tls(bytes: &[u8]) -> bool {
 pub struct SecureLink {
     env: Env,
     link: Link,
-    session: RefCell<Session>,
+    session: RefCell<TlsEnd>,
     /// What came and is not done with; taken while a receive is under way.
     incoming: Cell<Option<Incoming>>,
     /// Of the other end.
@@ -68,7 +68,7 @@ impl SecureLink {
         let session = UnbufferedClientConnection::new(identity.client.clone(), name)
             .map_err(TlsError::Refused)?;
         let incoming = Incoming::new(env.buf(RECEIVE_MIN), 0);
-        shake(env, link, identity, Session::Client(session), incoming).await
+        shake(env, link, identity, TlsEnd::Client(session), incoming).await
     }
 
     /// The accepting end: comes to know who dialled. `first` came on the link already: `count`
@@ -85,7 +85,7 @@ impl SecureLink {
         identity.set_time(env.wall());
         let session =
             UnbufferedServerConnection::new(identity.server.clone()).map_err(TlsError::Refused)?;
-        shake(env, link, identity, Session::Server(session), Incoming::new(first, count)).await
+        shake(env, link, identity, TlsEnd::Server(session), Incoming::new(first, count)).await
     }
 
     /// Whether the other end has proved that it is `shard`.
@@ -157,7 +157,7 @@ async fn shake(
     env: &Env,
     link: Link,
     identity: &Identity,
-    mut session: Session,
+    mut session: TlsEnd,
     mut incoming: Incoming,
 ) -> Result<SecureLink, TlsError> {
     let mut out = Vec::new();
@@ -176,14 +176,14 @@ async fn shake(
         };
         incoming.start += done;
         match step {
-            Step::Again => {}
-            Step::Send => {
+            TlsStep::Again => {}
+            TlsStep::Send => {
                 let mut buf = env.buf(out.len());
                 buf.copy_from_slice(&out);
                 out.clear();
                 link.send(buf.freeze()).await.map_err(TlsError::Ended)?;
             }
-            Step::Wait => {
+            TlsStep::Wait => {
                 incoming.make_room(env);
                 let received = link.recv(incoming.buf, incoming.filled).await;
                 let (buf, count) = received.map_err(TlsError::Ended)?;
@@ -193,8 +193,8 @@ async fn shake(
                 incoming.buf = buf;
                 incoming.filled += count;
             }
-            Step::Open => break,
-            Step::Closed => return Err(TlsError::Closed),
+            TlsStep::Open => break,
+            TlsStep::Closed => return Err(TlsError::Closed),
         }
     }
     let certificate = session.certificate().ok_or(TlsError::Closed)?;
@@ -208,11 +208,11 @@ async fn shake(
 }
 
 /// Tells the other end why it is not let in, if it listens.
-async fn say_why(env: &Env, link: &Link, session: &mut Session, out: &mut Vec<u8>) {
+async fn say_why(env: &Env, link: &Link, session: &mut TlsEnd, out: &mut Vec<u8>) {
     let mut rest = Vec::new();
     let mut sink = Sink { room: &mut [], used: 0, rest: &mut rest, out };
     let alert = session.step(&mut [], &mut sink);
-    if matches!(alert, Ok((_, Step::Again))) && !out.is_empty() {
+    if matches!(alert, Ok((_, TlsStep::Again))) && !out.is_empty() {
         let mut buf = env.buf(out.len());
         buf.copy_from_slice(out);
         let _ = link.send(buf.freeze()).await;
@@ -244,7 +244,7 @@ impl Incoming {
     /// more.
     fn take_out(
         &mut self,
-        session: &mut Session,
+        session: &mut TlsEnd,
         room: &mut [u8],
     ) -> Result<Option<usize>, rustls::Error> {
         let kept = &self.rest[self.rest_start..];
@@ -264,12 +264,12 @@ impl Incoming {
             let (done, step) = session.step(incoming, &mut sink)?;
             self.start += done;
             match step {
-                Step::Again => {}
-                Step::Open | Step::Wait => break,
+                TlsStep::Again => {}
+                TlsStep::Open | TlsStep::Wait => break,
                 // Nothing is sent outside of records once the two ends know each other.
-                Step::Send => return Err(rustls::Error::General("out of place".to_owned())),
-                Step::Closed if sink.used == 0 => return Ok(None),
-                Step::Closed => break,
+                TlsStep::Send => return Err(rustls::Error::General("out of place".to_owned())),
+                TlsStep::Closed if sink.used == 0 => return Ok(None),
+                TlsStep::Closed => break,
             }
         }
         Ok(Some(sink.used))

@@ -15,14 +15,14 @@ const RECORD_COST: usize = 5 + 1 + 16 + 1;
 const KEY_MESSAGE_MAX: usize = 128;
 
 /// One end.
-pub(crate) enum Session {
+pub(crate) enum TlsEnd {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
 }
 
 /// What came of some bytes of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TlsStep {
     /// Something happened: there may be more.
     Again,
     /// What was put out has to be sent now.
@@ -56,14 +56,14 @@ impl Sink<'_> {
     }
 }
 
-impl Session {
+impl TlsEnd {
     /// Takes in what lies at the front of `incoming`, one record of it at most. Returns how many
     /// bytes of it are done with.
     pub(crate) fn step(
         &mut self,
         incoming: &mut [u8],
         sink: &mut Sink<'_>,
-    ) -> Result<(usize, Step), Error> {
+    ) -> Result<(usize, TlsStep), Error> {
         match self {
             Self::Client(end) => act(end.process_tls_records(incoming), sink),
             Self::Server(end) => act(end.process_tls_records(incoming), sink),
@@ -96,7 +96,7 @@ pub(crate) fn sealed_max(len: usize) -> usize {
 fn act<D>(
     status: UnbufferedStatus<'_, '_, D>,
     sink: &mut Sink<'_>,
-) -> Result<(usize, Step), Error> {
+) -> Result<(usize, TlsStep), Error> {
     let mut done = status.discard;
     let step = match status.state? {
         ConnectionState::ReadTraffic(mut traffic) => {
@@ -105,7 +105,7 @@ fn act<D>(
                 done += record.discard;
                 sink.take(record.payload);
             }
-            Step::Again
+            TlsStep::Again
         }
         ConnectionState::EncodeTlsData(mut data) => {
             let start = sink.out.len();
@@ -115,15 +115,15 @@ fn act<D>(
             };
             sink.out.resize(start + needed, 0);
             data.encode(&mut sink.out[start..]).map_err(|error| other(&error))?;
-            Step::Again
+            TlsStep::Again
         }
         ConnectionState::TransmitTlsData(data) => {
             data.done();
-            Step::Send
+            TlsStep::Send
         }
-        ConnectionState::BlockedHandshake => Step::Wait,
-        ConnectionState::WriteTraffic(_) => Step::Open,
-        ConnectionState::PeerClosed | ConnectionState::Closed => Step::Closed,
+        ConnectionState::BlockedHandshake => TlsStep::Wait,
+        ConnectionState::WriteTraffic(_) => TlsStep::Open,
+        ConnectionState::PeerClosed | ConnectionState::Closed => TlsStep::Closed,
         // Nobody here sends before the two ends know each other.
         _ => return Err(Error::General("early data".to_owned())),
     };

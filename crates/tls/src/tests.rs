@@ -2,7 +2,7 @@
 //! Two ends, with and without a simulated network between them.
 
 use crate::identity::{Identity, provider, server_name};
-use crate::session::{Session, Sink, Step, sealed_max};
+use crate::session::{Sink, TlsEnd, TlsStep, sealed_max};
 use crate::simulated::{SimulatedAuthority, SimulatedKeys};
 use base::{ShardId, WallTime};
 use proptest::prelude::*;
@@ -17,27 +17,27 @@ use std::sync::Arc;
 const DAY: u64 = 86_400_000_000_000;
 const NOW: WallTime = WallTime(20_000 * DAY);
 
-fn client(identity: &Identity, shard: u32) -> Session {
+fn client(identity: &Identity, shard: u32) -> TlsEnd {
     identity.set_time(NOW);
     let name = server_name(ShardId(shard)).expect("a name");
     let client = UnbufferedClientConnection::new(identity.client.clone(), name);
-    Session::Client(client.expect("a client"))
+    TlsEnd::Client(client.expect("a client"))
 }
 
-fn server(identity: &Identity) -> Session {
+fn server(identity: &Identity) -> TlsEnd {
     identity.set_time(NOW);
-    Session::Server(UnbufferedServerConnection::new(identity.server.clone()).expect("a server"))
+    TlsEnd::Server(UnbufferedServerConnection::new(identity.server.clone()).expect("a server"))
 }
 
 /// One end, with what came to it.
 struct End {
-    session: Session,
+    session: TlsEnd,
     incoming: Vec<u8>,
     heard: Vec<u8>,
 }
 
 impl End {
-    fn new(session: Session) -> Self {
+    fn new(session: TlsEnd) -> Self {
         Self { session, incoming: Vec::new(), heard: Vec::new() }
     }
 
@@ -49,9 +49,9 @@ impl End {
             let (done, step) = self.session.step(&mut self.incoming, &mut sink)?;
             self.incoming.drain(..done);
             match step {
-                Step::Again | Step::Send => {}
-                Step::Wait | Step::Closed => return Ok((out, false)),
-                Step::Open => return Ok((out, true)),
+                TlsStep::Again | TlsStep::Send => {}
+                TlsStep::Wait | TlsStep::Closed => return Ok((out, false)),
+                TlsStep::Open => return Ok((out, true)),
             }
         }
     }
@@ -65,7 +65,7 @@ impl End {
 }
 
 /// Has two ends come to know each other.
-fn meet(client: Session, server: Session) -> Result<(End, End), rustls::Error> {
+fn meet(client: TlsEnd, server: TlsEnd) -> Result<(End, End), rustls::Error> {
     let (mut client, mut server) = (End::new(client), End::new(server));
     for _ in 0..10 {
         let (out, knows_server) = client.turn()?;

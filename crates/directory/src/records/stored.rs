@@ -7,10 +7,9 @@ use super::keys::parse_hex;
 use super::level::{check_level, level_of};
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, FORMAT_ENCRYPT_LINKS, FORMAT_HISTORY,
-    FORMAT_KIND, FORMAT_MACHINE, FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE,
-    FORMAT_RESYNC_LIMIT, FORMAT_WRITER, GroupRecord, ObjectRecord, OwnerRecord, RecordError,
-    RemovedComponent, RemovedShardRecord, SettingsRecord, ShardRecord, ensure,
+    FORMAT, FORMAT_ALIVE_LEVEL, FORMAT_CLUSTER_LEVEL, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MACHINE,
+    FORMAT_MEMBERS, FORMAT_WRITER, GroupRecord, ObjectRecord, OwnerRecord, RecordError,
+    RemovedComponent, RemovedShardRecord, ShardRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, Incarnation, Lsn, ObjectId, Seat, ShardId, Term, Version, VolumeId,
@@ -73,24 +72,6 @@ struct Cluster {
     /// Above the first one, in format 3; else not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     level: Option<u32>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Settings {
-    format: u32,
-    repair_delay_seconds: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    resync_bytes_per_second: Option<u64>,
-    /// `false`: always in format 3, sometimes in those above. Else not there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rebalance: Option<bool>,
-    /// `true`: always in format 4, sometimes in format 5. Else not there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rebuild_reserve: Option<bool>,
-    /// `true`, in format 5; else not there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    encrypt_links: Option<bool>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -264,41 +245,6 @@ impl Stored for Alive {
     }
 }
 
-impl Stored for Settings {
-    const FORMATS: &[u32] = &[
-        FORMAT,
-        FORMAT_RESYNC_LIMIT,
-        FORMAT_NO_REBALANCE,
-        FORMAT_REBUILD_RESERVE,
-        FORMAT_ENCRYPT_LINKS,
-    ];
-
-    fn format(&self) -> u32 {
-        self.format
-    }
-
-    fn check_format(&self) -> Result<(), RecordError> {
-        let is_encrypted = self.format == FORMAT_ENCRYPT_LINKS;
-        let is_told = self.encrypt_links == is_encrypted.then_some(true);
-        ensure(is_told, "encrypt_links", OTHER_FORMAT)?;
-        let has_all = is_encrypted || self.format == FORMAT_REBUILD_RESERVE;
-        let is_kept = match self.rebuild_reserve {
-            Some(is_kept) => is_kept && has_all,
-            None => self.format != FORMAT_REBUILD_RESERVE,
-        };
-        ensure(is_kept, "rebuild_reserve", OTHER_FORMAT)?;
-        let stays = match self.rebalance {
-            Some(moves) => !moves && (has_all || self.format == FORMAT_NO_REBALANCE),
-            None => self.format != FORMAT_NO_REBALANCE,
-        };
-        ensure(stays, "rebalance", OTHER_FORMAT)?;
-        let has_limit = self.resync_bytes_per_second.is_some();
-        let may_have = has_all || self.format == FORMAT_NO_REBALANCE;
-        let is_right = may_have || has_limit == (self.format == FORMAT_RESYNC_LIMIT);
-        ensure(is_right, "resync_bytes_per_second", OTHER_FORMAT)
-    }
-}
-
 impl Stored for Host {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_MACHINE];
 
@@ -378,7 +324,6 @@ macro_rules! codec {
 mod volume;
 
 codec!(ClusterRecord, Cluster);
-codec!(SettingsRecord, Settings);
 codec!(ShardRecord, Host);
 codec!(RemovedShardRecord, RemovedHost);
 codec!(AliveRecord, Alive);
@@ -402,39 +347,6 @@ impl From<Cluster> for ClusterRecord {
     fn from(s: Cluster) -> Self {
         let level = level_of(s.level);
         Self { id: s.id.0, name: s.name, kind: s.kind.unwrap_or_default(), level }
-    }
-}
-
-impl From<&SettingsRecord> for Settings {
-    fn from(r: &SettingsRecord) -> Self {
-        // As for a cluster: the lowest that holds everything.
-        let format = match (r.rebalances, r.resync_limit) {
-            _ if r.encrypt_links => FORMAT_ENCRYPT_LINKS,
-            _ if r.rebuild_reserve => FORMAT_REBUILD_RESERVE,
-            (false, _) => FORMAT_NO_REBALANCE,
-            (true, Some(_)) => FORMAT_RESYNC_LIMIT,
-            (true, None) => FORMAT,
-        };
-        Self {
-            format,
-            repair_delay_seconds: r.repair_delay,
-            resync_bytes_per_second: r.resync_limit,
-            rebalance: (!r.rebalances).then_some(false),
-            rebuild_reserve: r.rebuild_reserve.then_some(true),
-            encrypt_links: r.encrypt_links.then_some(true),
-        }
-    }
-}
-
-impl From<Settings> for SettingsRecord {
-    fn from(s: Settings) -> Self {
-        Self {
-            repair_delay: s.repair_delay_seconds,
-            resync_limit: s.resync_bytes_per_second,
-            rebalances: s.rebalance.unwrap_or(true),
-            rebuild_reserve: s.rebuild_reserve.unwrap_or(false),
-            encrypt_links: s.encrypt_links.unwrap_or(false),
-        }
     }
 }
 

@@ -169,11 +169,6 @@ const SHARD_JSON: &str = include_str!("../../fixtures/host-2.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
-const SETTINGS_LIMIT_JSON: &str = include_str!("../../fixtures/settings-2.json");
-const SETTINGS_STILL_JSON: &str = include_str!("../../fixtures/settings-3.json");
-const SETTINGS_KEPT_JSON: &str = include_str!("../../fixtures/settings-4.json");
-const SETTINGS_SECRET_JSON: &str = include_str!("../../fixtures/settings-5.json");
-const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
 const DOMAINS_JSON: &str = include_str!("../../fixtures/domains-1.json");
 const MAINTENANCE_JSON: &str = include_str!("../../fixtures/maintenance-1.json");
@@ -191,13 +186,6 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         shards: vec![ShardId(1), ShardId(2)],
         objects: vec![ObjectId(1), ObjectId(2)],
     };
-    let by_default = SettingsRecord::default();
-    let settings = SettingsRecord { repair_delay: Some(90), ..by_default };
-    let resync_limit = Some(100 << 20);
-    let limited = SettingsRecord { repair_delay: None, resync_limit, ..by_default };
-    let still = SettingsRecord { rebalances: false, ..limited };
-    let kept = SettingsRecord { rebuild_reserve: true, ..still };
-    let secret = SettingsRecord { encrypt_links: true, ..kept };
     let removed = RemovedShardRecord { id: ShardId(31), name: "ah1".to_owned() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
@@ -217,11 +205,6 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),
         (hybrid.encode(), HYBRID_JSON),
-        (settings.encode(), SETTINGS_JSON),
-        (secret.encode(), SETTINGS_SECRET_JSON),
-        (limited.encode(), SETTINGS_LIMIT_JSON),
-        (still.encode(), SETTINGS_STILL_JSON),
-        (kept.encode(), SETTINGS_KEPT_JSON),
         (removed.encode(), REMOVED_JSON),
     ];
     for (written, fixture) in pairs {
@@ -238,25 +221,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
     assert_eq!(ClusterRecord::decode(HYBRID_JSON.as_bytes()).unwrap(), hybrid);
-    assert_eq!(SettingsRecord::decode(SETTINGS_JSON.as_bytes()).unwrap(), settings);
     assert_eq!(RemovedShardRecord::decode(REMOVED_JSON.as_bytes()).unwrap(), removed);
-    assert_eq!(SettingsRecord::decode(SETTINGS_LIMIT_JSON.as_bytes()).unwrap(), limited);
-    assert_eq!(SettingsRecord::decode(SETTINGS_STILL_JSON.as_bytes()).unwrap(), still);
-    assert_refused(SETTINGS_STILL_JSON, SettingsRecord::decode, "false", "true");
-    assert_refused(SETTINGS_STILL_JSON, SettingsRecord::decode, "\"format\":3", "\"format\":2");
-    assert_eq!(SettingsRecord::decode(SETTINGS_KEPT_JSON.as_bytes()).unwrap(), kept);
-    let alone = SettingsRecord { rebuild_reserve: true, ..by_default };
-    assert_eq!(SettingsRecord::decode(&alone.encode()).unwrap(), alone);
-    assert_refused(SETTINGS_KEPT_JSON, SettingsRecord::decode, "true", "false");
-    assert_refused(SETTINGS_KEPT_JSON, SettingsRecord::decode, "\"format\":4", "\"format\":3");
-    assert_eq!(SettingsRecord::decode(SETTINGS_SECRET_JSON.as_bytes()).unwrap(), secret);
-    let alone = SettingsRecord { encrypt_links: true, ..by_default };
-    assert_eq!(SettingsRecord::decode(&alone.encode()).unwrap(), alone);
-    let told = "\"encrypt_links\":true";
-    assert_refused(SETTINGS_SECRET_JSON, SettingsRecord::decode, told, "\"encrypt_links\":false");
-    assert_refused(SETTINGS_SECRET_JSON, SettingsRecord::decode, "\"format\":5", "\"format\":4");
-    let never = SettingsRecord { repair_delay: None, ..by_default };
-    assert_eq!(SettingsRecord::decode(&never.encode()).unwrap(), never);
 }
 
 /// Each replacement of one text in a good record must be refused.
@@ -577,18 +542,6 @@ fn fault_domains_lie_within_each_other_and_hosts_in_the_innermost() {
     assert!(deep.check().is_err(), "four levels");
     let many = (0..=DOMAINS_MAX).map(|at| domain(&format!("d{at}"), None)).collect();
     assert!(DomainsRecord { domains: many, members: Vec::new() }.check().is_err());
-}
-
-#[test]
-fn settings_out_of_range_are_refused() {
-    for (from, to) in [("90", "2592001"), ("90", "-1"), ("90", "\"90\""), ("1", "2")] {
-        assert_refused(SETTINGS_JSON, SettingsRecord::decode, from, to);
-    }
-    for (from, to) in
-        [("104857600", "1048575"), ("104857600", "null"), ("\"format\":2", "\"format\":1")]
-    {
-        assert_refused(SETTINGS_LIMIT_JSON, SettingsRecord::decode, from, to);
-    }
 }
 
 #[test]

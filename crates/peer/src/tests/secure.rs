@@ -3,6 +3,14 @@
 
 use super::*;
 
+impl Node {
+    /// The same, known by an authority. Its links are encrypted from the start or not.
+    pub(super) fn known_by(self, authority: &SimulatedAuthority, is_encrypted: bool) -> Self {
+        let identity = Some(authority.identity(ShardId(self.id)));
+        Self { security: LinkSecurity { identity, is_encrypted }, ..self }
+    }
+}
+
 /// Hosts 1 and 2, whose links are encrypted from the start or not.
 fn two(seed: u64, one: bool, two: bool) -> (World, Node, Node) {
     let world = World::new(WorldOptions { seed, ..WorldOptions::default() });

@@ -2,7 +2,7 @@
 //! Hosts of different releases: what their links speak, and who has none.
 
 use super::*;
-use crate::versions::INCOMPATIBLE_MAX;
+use crate::peers::NAMED_MAX;
 use sim::HostKey;
 
 fn speaks(min: u8, max: u8) -> PeerOptions {
@@ -189,7 +189,7 @@ fn so_many_refused_hosts_are_named() {
     let hellos = (10..110).map(|host| hello_of(theirs, CLUSTER, host, 1)).collect();
     drop(dial_with(&world, a.key, hellos));
     assert!(world.run_until(10 * MINUTE, || b.peers().stats().incompatible == 100));
-    assert_eq!(b.peers().incompatible().len(), INCOMPATIBLE_MAX);
+    assert_eq!(b.peers().incompatible().len(), NAMED_MAX);
 }
 
 type Heard = Rc<RefCell<Vec<(Vec<u8>, bool)>>>;

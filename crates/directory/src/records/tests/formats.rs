@@ -6,6 +6,7 @@ use super::cache::{CACHED_JSON, CACHING_JSON};
 use super::levels::{ALIVE_LEVEL_JSON, LEVEL_JSON};
 use super::writers::WRITTEN_JSON;
 use super::*;
+use crate::records::settings::tests::SETTINGS;
 
 /// The good record in a format that nobody knows is refused for it, and not for its fields.
 fn assert_named<T>(good: &str, decode: impl Fn(&[u8]) -> Result<T, RecordError>) {
@@ -45,7 +46,7 @@ fn a_record_of_a_format_that_nobody_knows_is_refused_by_its_number() {
     for host in [HOST_JSON, SHARD_JSON] {
         assert_named(host, ShardRecord::decode);
     }
-    for settings in [SETTINGS_JSON, SETTINGS_LIMIT_JSON, SETTINGS_STILL_JSON, SETTINGS_KEPT_JSON] {
+    for settings in SETTINGS {
         assert_named(settings, SettingsRecord::decode);
     }
     for alive in [ALIVE_JSON, ALIVE_LEVEL_JSON] {

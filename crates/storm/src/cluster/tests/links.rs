@@ -2,10 +2,11 @@
 //! Links that are encrypted while volumes are in use, and hosts that cannot prove who they are.
 
 use super::*;
-use crate::links::LinkPlan;
+use crate::plan::LinkPlan;
 use base::WallTime;
 use operator::{ClusterReport, HostState};
 use std::sync::Arc;
+use tls::SimulatedAuthority;
 use tls::SimulatedKeys;
 
 const MINUTE: u64 = 60_000_000_000;
