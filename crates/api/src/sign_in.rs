@@ -5,7 +5,7 @@ use crate::access::ApiCaller;
 use crate::joining::JoinDoor;
 use crate::problem::Problem;
 use crate::secrets::{Passwords, code, code_digest, digest, secret, token};
-use operator::{AccessRole, AdmissionStep, Command, SessionReport};
+use operator::{AccessRole, AdmissionStep, Command, SessionReport, way_without_secrets};
 use serde_json::{Value, json};
 
 /// How long somebody stays signed in, seconds.
@@ -156,6 +156,7 @@ pub fn without_secrets(mut command: Command) -> Command {
             hide(code);
         }
         Command::HostJoin { invitation } => NOT_KEPT.clone_into(invitation),
+        Command::NotifyAdd { way, .. } => *way = way_without_secrets(way),
         _ => {}
     }
     command

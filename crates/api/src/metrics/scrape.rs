@@ -5,6 +5,7 @@ use super::row::Scrape;
 use super::text::{Form, print};
 use crate::gather::{AnswerWait, ShardDoor, ask};
 use crate::mailbox::exchange;
+use crate::notifications::CountsOfReceivers;
 use crate::problem::Problem;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -46,12 +47,19 @@ fn metrics_within(socket: &Path, patience: Duration) -> Option<MetricsReport> {
     }
 }
 
+/// What is told beside what shards say.
+#[derive(Clone)]
+pub(crate) struct Beside {
+    pub(crate) checks: CheckStates,
+    pub(crate) receivers: CountsOfReceivers,
+}
+
 /// The endpoint for these shards. Scrapes take turns.
-pub(crate) fn endpoint(shards: Vec<ShardDoor>, checks: CheckStates) -> MethodRouter {
+pub(crate) fn endpoint(shards: Vec<ShardDoor>, beside: Beside) -> MethodRouter {
     let (shards, turn) = (Arc::new(shards), Arc::new(Semaphore::new(1)));
     get(move |request: Request| {
         let (shards, turn) = (Arc::clone(&shards), Arc::clone(&turn));
-        let checks = Arc::clone(&checks);
+        let beside = beside.clone();
         async move {
             let Ok(Ok(turn)) = tokio::time::timeout(TURN_MAX, turn.acquire_owned()).await else {
                 return Problem::other_scrape().into_response();
@@ -60,7 +68,7 @@ pub(crate) fn endpoint(shards: Vec<ShardDoor>, checks: CheckStates) -> MethodRou
             let said = tokio::task::spawn_blocking(move || {
                 // Until the shards have answered, also where whoever asked is gone by then.
                 let _turn = turn;
-                print(look(&shards, &checks), form)
+                print(look(&shards, &beside), form)
             });
             match said.await {
                 Ok(Ok(text)) => {
@@ -83,10 +91,11 @@ fn form(request: &Request) -> Form {
     }
 }
 
-fn look(shards: &[ShardDoor], checks: &CheckStates) -> Scrape {
+fn look(shards: &[ShardDoor], beside: &Beside) -> Scrape {
     let begun = Instant::now();
     let (answers, silent) = ask(shards, WAIT, metrics_within);
-    Scrape { answers, silent, took: begun.elapsed(), checks: checks() }
+    let (checks, receivers) = ((beside.checks)(), (beside.receivers)());
+    Scrape { answers, silent, took: begun.elapsed(), checks, receivers }
 }
 
 /// What each shard that answers within a second counts and measures.
