@@ -13,8 +13,10 @@ pub use audit::AuditCommand;
 
 mod api;
 pub use self::api::ApiCommand;
+mod notify;
 mod orphan;
 
+pub use notify::{NotifyAddArgs, NotifyCommand};
 pub use orphan::{DirectoryCommand, OrphanCommand};
 
 mod machine;
@@ -127,6 +129,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     },
     /// Show what is wrong, what that means for the data, and which command mends it
     Health(HealthArgs),
+    /// Who is told of what health checks find: by webhook, mail or syslog
+    #[command(subcommand, arg_required_else_help = true)]
+    Notify(NotifyCommand),
     /// Look at and control hosts
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),
