@@ -61,9 +61,11 @@ mod scrub;
 
 pub use scrub::ScrubCommand;
 
+mod support;
 mod token;
 mod user;
 
+pub use support::SupportArgs;
 pub use token::TokenCommand;
 pub use user::UserCommand;
 
@@ -180,6 +182,8 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Who changed what, from where, and what came of it
     #[command(subcommand, arg_required_else_help = true)]
     Audit(AuditCommand),
+    /// Gather what somebody who helps wants to see into one file, without secrets
+    SupportBundle(SupportArgs),
     /// The API, for programs
     #[command(subcommand)]
     Api(ApiCommand),

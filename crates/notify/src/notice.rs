@@ -63,7 +63,7 @@ pub struct NoticeData {
     pub summary: String,
     /// What was seen.
     pub evidence: Vec<String>,
-    /// What it means for the user's data.
+    /// What it means for the user's data; empty where nothing is wrong.
     pub means: String,
     /// Commands that mend it, or show what to mend.
     pub mend: Vec<String>,
@@ -111,7 +111,7 @@ impl Notice {
                 changes: due.changes,
                 summary: check.summary.clone(),
                 evidence: check.evidence.clone(),
-                means: check.means.clone(),
+                means: due.told.level.map_or_else(String::new, |_| check.means.clone()),
                 mend: check.mend.clone(),
                 link: cluster.link.clone(),
             },
@@ -183,7 +183,9 @@ impl Notice {
         for evidence in data.evidence.iter().take(LINES_MAX) {
             line("", &format!("- {evidence}"));
         }
-        line("means", &data.means);
+        if !data.means.is_empty() {
+            line("means", &data.means);
+        }
         for (at, command) in data.mend.iter().take(LINES_MAX).enumerate() {
             line(if at == 0 { "next" } else { "" }, &format!("$ {command}"));
         }

@@ -7,8 +7,9 @@ use super::{Finding, Tree};
 
 /// The layers, lowest first (docs/architecture.md): a crate may depend only on crates of a lower
 /// number.
-const LAYERS: [(&str, u8); 28] = [
+const LAYERS: [(&str, u8); 29] = [
     ("base", 0),
+    ("bundle", 0),
     ("env", 1),
     ("devicemodel", 2),
     ("format", 2),
