@@ -199,10 +199,11 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 
   -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE -keyout "$got/mail.key" -out "$got/mail.pem" 2>/dev/null
 # What receives outlives the steps, and is ended with the script.
 receivers_away() {
-  local one
+  local code=$? one
   for one in "$got"/*.pid; do if [ -e "$one" ]; then kill "$(cat "$one")" 2>/dev/null || true; fi; done
+  return $code
 }
-trap 'receivers_away; finish' EXIT
+trap 'receivers_away || finish; finish' EXIT
 serve hook; serve mail; serve syslog
 gabion up --detach --cache-size 128MiB --capacity-size 512MiB
 step "receivers are added, and their secrets not shown" receivers

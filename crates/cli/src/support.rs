@@ -23,6 +23,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const SHARD_MAX: Duration = Duration::from_secs(2);
 /// Pages of the audit and of changes of health, a thousand entries each: as many as there can be.
 const PAGES_MAX: usize = 100;
+/// Parts of a URL that are shorter are words, not secrets.
+const URL_PART_MIN: usize = 10;
 /// What is asked of the API, and under which names it is kept.
 const ANSWERS: [(&str, &str); 13] = [
     ("status", "/status"),
@@ -105,12 +107,21 @@ fn secrets(target: &TargetHost) -> Vec<String> {
     for receiver in found.into_iter().flat_map(|found| found.receivers) {
         secrets.extend(receiver.way.secret().map(|secret| secret.0.clone()));
         if let ReceiverWay::Webhook { url, .. } = receiver.way {
-            // Behind the host of a URL may be what lets somebody in there.
-            let rest = url.0.split_once("://").map_or("", |(_, rest)| rest);
-            secrets.extend(rest.find(['/', '?']).map(|at| rest[at..].to_owned()));
+            secrets.extend(secrets_of_url(&url.0));
         }
     }
     secrets
+}
+
+/// What may let somebody in behind the host of a URL: all of it, and each of its longer parts, which
+/// may stand somewhere by themselves.
+fn secrets_of_url(url: &str) -> Vec<String> {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let Some(at) = rest.find(['/', '?']) else { return Vec::new() };
+    let all = rest[at..].to_owned();
+    let parts = all.split(['/', '?', '&', '=']).filter(|part| part.len() >= URL_PART_MIN);
+    let parts: Vec<String> = parts.map(str::to_owned).collect();
+    std::iter::once(all).chain(parts).collect()
 }
 
 /// A bundle that is being made.
@@ -240,5 +251,13 @@ mod tests {
         );
         assert_eq!(entry_name("config", Path::new("host.toml")), "config/host.toml");
         assert_eq!(said(0), "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn what_lets_somebody_in_is_found_in_a_url() {
+        let url = "https://a.example/services/T0123456789?key=abcdefghijk";
+        let all = ["/services/T0123456789?key=abcdefghijk", "T0123456789", "abcdefghijk"];
+        assert_eq!(secrets_of_url(url), all);
+        assert_eq!(secrets_of_url("https://a.example"), [""; 0]);
     }
 }
