@@ -7,7 +7,8 @@ set -euo pipefail
 GABION=${1:?usage: notify.sh GABION}
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
-got="$area/got"; mkdir "$got"; : >"$got/hook.jsonl"; : >"$got/mail.jsonl"; : >"$got/syslog.jsonl"
+got="$area/got"; mkdir "$got"; : >"$got/hook.jsonl"; : >"$got/safe.jsonl"
+: >"$got/mail.jsonl"; : >"$got/syslog.jsonl"
 PASSWORD='Corr3ct-horse "battery'; TOKEN_IN_URL=t0ken-in-the-path
 
 # serve NAME [PORT]: a receiver in the background; its process is in $got/NAME.pid
@@ -21,8 +22,10 @@ port() { cat "$got/$1.port"; }
 # Ends a receiver that this script began.
 away() { kill "$(cat "$got/$1.pid")"; rm "$got/$1.pid"; }
 # of NAME EXPRESSION: of what a receiver got, as `it`, the oldest first
-of() { python3 -c "import json, sys; it = [json.loads(line) for line in open(sys.argv[1])]; print(eval(sys.argv[2]))" \
-  "$got/$1.jsonl" "$2"; }
+of() {
+  python3 -c "import json, sys; it = [json.loads(line) for line in open(sys.argv[1])]; print(eval(sys.argv[2]))" \
+    "$got/$1.jsonl" "$2"
+}
 # about KIND CHECK: how many messages the webhook got of a kind and a check
 about() { of hook "len([m for m in it if m['type'] == 'health.$1' and m['data']['check'] == '$2'])"; }
 count() { [ "$(about "$1" "$2")" = "$3" ]; } # KIND CHECK COUNT
@@ -73,6 +76,16 @@ tests() {
   [ "$(of hook "[m['signed'] for m in it if m['type'] == 'test']")" = "[True]" ]
   is_mailed "a test message" 1
   await 5 is_logged "a test message" 1
+  # By HTTPS, to whom the CA that was named has signed; to nobody else.
+  gabion notify add safe --webhook "https://localhost:$(port safe)/" --secret-file "$got/secret" \
+    --ca-file "$got/mail.pem" --from-state red
+  gabion notify test safe | grep -q "status 204"
+  [ "$(of safe "[m['signed'] for m in it]")" = "[True]" ]
+  gabion notify delete safe
+  gabion notify add safe --webhook "https://localhost:$(port safe)/" --from-state red
+  not gabion notify test safe 2>"$area/why"
+  grep -qi "certificate" "$area/why"
+  gabion notify delete safe
   # A password that is wrong is told, and not shown, whatever the mail server says of it.
   echo wrong-horse-7 >"$area/wrong"
   gabion notify add wrong --email ops@example.com --smtp "localhost:$(port mail)" --user anna \
@@ -119,7 +132,8 @@ away_receiver() {
   away hook
   gabion host kill host2
   await 60 is notifications.delivery yellow
-  health "[c['mend'] for c in it['checks'] if c['id'] == 'notifications.delivery'][0]" | grep -q "gabion notify test hook"
+  health "[c['mend'] for c in it['checks'] if c['id'] == 'notifications.delivery'][0]" |
+    grep -q "gabion notify test hook"
   gabion notify show hook | grep -q "not told since"
   curl --silent --unix-socket "$(socket)" http://gabion/metrics >"$area/metrics"
   grep -q 'gabion_notifications_total{receiver="hook",result="failed"} [1-9]' "$area/metrics"
@@ -177,7 +191,8 @@ support_bundle() {
   mkdir "$area/bundle"; tar -xzf "$area/bundle.tar.gz" -C "$area/bundle"
   local name
   for name in README.txt contents.json versions.txt logs/gabion.log api/status.json api/volumes.json api/health.json \
-    api/health-history.json api/audit.json api/metrics.txt api/users.json api/receivers.json api/shards/host1/metrics.json \
+    api/health-history.json api/audit.json api/metrics.txt api/users.json api/receivers.json \
+    api/shards/host1/metrics.json \
     config/host1-host.toml machine/kernel.txt; do
     [ -s "$area/bundle/gabion-support/$name" ] || { say "no $name"; return 1; }
   done
@@ -196,7 +211,8 @@ down() { gabion down; }
 echo "whsec_$(head -c 24 /dev/urandom | base64)" >"$got/secret"
 printf 'gabion-mailer' >"$got/smtp-user"; printf '%s\n' "$PASSWORD" >"$got/smtp-password"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-  -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE -keyout "$got/mail.key" -out "$got/mail.pem" 2>/dev/null
+  -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
+  -keyout "$got/mail.key" -out "$got/mail.pem" 2>/dev/null
 # What receives outlives the steps, and is ended with the script.
 receivers_away() {
   local code=$? one
@@ -204,7 +220,7 @@ receivers_away() {
   return $code
 }
 trap 'receivers_away || finish; finish' EXIT
-serve hook; serve mail; serve syslog
+serve hook; serve safe; serve mail; serve syslog
 gabion up --detach --cache-size 128MiB --capacity-size 512MiB
 step "receivers are added, and their secrets not shown" receivers
 step "each is told that this is a test" tests

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Receivers for scripts/notify.sh: a webhook, a mail server and a syslog. What each got is in a file, a line of JSON each.
+"""Receivers for scripts/notify.sh: a webhook, a mail server and a syslog. What each got is in a file of JSON lines.
 
-usage: notify_servers.py FOLDER hook|mail|syslog [PORT]
+usage: notify_servers.py FOLDER hook|safe|mail|syslog [PORT]
 
 The port that it listens on is in FOLDER/<name>.port. FOLDER/secret has the secret of the webhook, FOLDER/smtp-user and
-FOLDER/smtp-password who may send mail; FOLDER/mail.pem and FOLDER/mail.key are what the mail server proves itself with.
+FOLDER/smtp-password who may send mail; FOLDER/mail.pem and FOLDER/mail.key are what the mail server proves itself with,
+and `safe`, a webhook with TLS.
 """
 import asyncio
 import base64
@@ -31,6 +32,12 @@ def listens(port):
     part = folder / f"{name}.port.part"
     part.write_text(str(port))
     part.rename(folder / f"{name}.port")
+
+
+def proof():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "mail.pem", folder / "mail.key")
+    return context
 
 
 async def hook(reader, writer):
@@ -79,9 +86,7 @@ class Mail:
                 await self.say("250 AUTH PLAIN" if self.is_safe else "250 STARTTLS")
             elif word == "STARTTLS":
                 await self.say("220 go on")
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                context.load_cert_chain(folder / "mail.pem", folder / "mail.key")
-                await self.writer.start_tls(context)
+                await self.writer.start_tls(proof())
                 self.is_safe = True
             elif word == "AUTH":
                 self.is_known = self.is_safe and self.may(line.split(" ")[2])
@@ -125,7 +130,8 @@ async def main():
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Syslog, ("127.0.0.1", wanted))
         listens(transport.get_extra_info("sockname")[1])
         await asyncio.Event().wait()
-    server = await asyncio.start_server({"hook": hook, "mail": mail}[name], "127.0.0.1", wanted)
+    safe = proof() if name == "safe" else None
+    server = await asyncio.start_server(mail if name == "mail" else hook, "127.0.0.1", wanted, ssl=safe)
     listens(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 

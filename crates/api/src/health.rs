@@ -465,6 +465,45 @@ mod tests {
         assert_eq!(after, counts("a", 1));
     }
 
+    fn with_peer(mut host: serde_json::Value) -> serde_json::Value {
+        host["peer"] = "".into();
+        host
+    }
+
+    /// Whose turn it is to tell: the first that answers, then the others.
+    #[test]
+    fn hosts_that_answer_come_before_those_behind_them() {
+        let host = |name: &str, host: Option<&str>, state: &str| {
+            let said = serde_json::json!({ "name": name, "host": host, "state": state });
+            with_peer(said)
+        };
+        let status = |states: [&str; 4]| -> StatusReport {
+            let [a, one, two, c] = states;
+            let hosts = [
+                host("a", None, a),
+                host("b.1", Some("b"), one),
+                host("b.2", Some("b"), two),
+                host("c", None, c),
+            ];
+            let said = serde_json::json!({
+                "host": "a", "health": "green", "directory": true, "hosts": hosts, "volumes": [],
+                "groups": [], "turns": [],
+            });
+            serde_json::from_value(said).expect("a status")
+        };
+        let turn = |name: &str, states| {
+            let doors = [(name.to_owned(), PathBuf::new())];
+            turn_of(&doors, &status(states))
+        };
+        let said = |host: &str, before| Some((host.to_owned(), before));
+        let all = ["up"; 4];
+        assert_eq!(turn("a", all), said("a", 0));
+        assert_eq!((turn("b.2", all), turn("c", all)), (said("b", 1), said("c", 2)));
+        assert_eq!(turn("c", ["down", "down", "up", "up"]), said("c", 1));
+        assert_eq!(turn("c", ["not answering", "down", "down", "up"]), said("c", 0));
+        assert_eq!(turn("d", all), None);
+    }
+
     #[test]
     fn many_volumes_are_looked_at_less_often() {
         let times = [0, 1, 999, 1000, 12_800, usize::MAX].map(longer);

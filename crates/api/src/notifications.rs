@@ -21,9 +21,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// The same where the directory is written.
 const NOTE_MAX: Duration = Duration::from_secs(10);
 
-/// For the metrics.
-pub type CountsOfReceivers = Arc<dyn Fn() -> Vec<(String, ReceiverCounts)> + Send + Sync>;
-
 /// What a host sees.
 pub struct HostSight {
     shards: Vec<ShardDoor>,
@@ -92,8 +89,8 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Begins to tell, if `tells`. Where the system gives no thread, nobody is told, and the log says
-    /// so.
+    /// Begins to tell, if `tells`. Where the system gives no thread, nobody is told, and the log
+    /// says so.
     pub fn start(sight: HostSight, tells: bool) -> Self {
         let sight = Arc::new(sight);
         let begun = tells.then(|| Notifier::start(Arc::clone(&sight) as _));

@@ -212,6 +212,29 @@ mod tests {
         assert!(!format!("{:?}", without_secrets(change)).contains(&password));
     }
 
+    /// What a receiver of notifications is told with is for the directory, and not for the audit.
+    #[test]
+    fn the_audit_has_no_secret_of_a_receiver() {
+        let ways = [
+            json!({
+                "kind": "webhook", "url": "https://a.example/planted", "secret": "planted",
+                "ca": "planted",
+            }),
+            json!({
+                "kind": "email", "address": "a@b.c", "from": "a@b.c", "smtp": "m:25",
+                "tls": "tls", "user": "u", "password": "planted", "ca": "planted",
+            }),
+        ];
+        for way in ways {
+            let add = json!({ "command": "notify-add", "name": "ops", "way": way });
+            let add: Command = serde_json::from_value(add).expect("a command");
+            assert!(serde_json::to_string(&add).expect("JSON").contains("planted"));
+
+            let kept = serde_json::to_string(&without_secrets(add)).expect("JSON");
+            assert!(!kept.contains("planted") && kept.contains(NOT_KEPT), "{kept}");
+        }
+    }
+
     #[test]
     fn only_the_right_password_is_signed_in_with() {
         let right = Passwords::default().digest("correct horse battery").expect("long enough");

@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 pub const REMOVED: &str = "(removed)";
 /// How that begins: a value ends before the parenthesis.
 const BEGUN: &str = "(removed";
-/// A known secret that is shorter is looked for only as a whole field: elsewhere it would take parts
-/// of words away.
+/// A known secret that is shorter is looked for only as a whole field: elsewhere it would take
+/// parts of words away.
 const KNOWN_BYTES_MIN: usize = 5;
 
 /// Forms of secrets. A part `keep` stays, and the rest goes.

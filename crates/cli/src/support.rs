@@ -113,8 +113,8 @@ fn secrets(target: &TargetHost) -> Vec<String> {
     secrets
 }
 
-/// What may let somebody in behind the host of a URL: all of it, and each of its longer parts, which
-/// may stand somewhere by themselves.
+/// What may let somebody in behind the host of a URL: all of it, and each of its longer parts,
+/// which may stand somewhere by themselves.
 fn secrets_of_url(url: &str) -> Vec<String> {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let Some(at) = rest.find(['/', '?']) else { return Vec::new() };

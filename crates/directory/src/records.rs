@@ -70,9 +70,9 @@ pub use orphan::{About, Missing, OrphanRecord};
 pub use owner::OwnerRecord;
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 pub use receivers::{
-    MailTls, NoticeLevel, RECEIVERS_MAX, Receiver, ReceiverTrouble, ReceiverWay, ReceiversRecord,
-    SecretText, TOLD_TIMES_MAX, TROUBLE_BYTES_MAX, ToldCheck, is_host_and_port, is_mail_address,
-    is_webhook_url, receivers_key,
+    MailTls, NoticeLevel, NoticeReceiver, RECEIVERS_MAX, ReceiverTrouble, ReceiverWay,
+    ReceiversRecord, SecretText, TOLD_TIMES_MAX, TROUBLE_BYTES_MAX, ToldCheck, is_host_and_port,
+    is_mail_address, is_webhook_url, receivers_key,
 };
 pub use users::{
     INVITES_MAX, SESSIONS_MAX, SignInCode, USERS_MAX, UserAccount, UserSession, UsersRecord,

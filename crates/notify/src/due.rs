@@ -4,12 +4,12 @@
 //!
 //! 1. What is told is the difference between what the receiver was told last and what is.
 //! 2. A check of which nobody can say anything, or that is silenced, stays as it was told.
-//! 3. A check that was told of [`TOLD_TIMES_MAX`] times in [`FLAP_SECONDS`] goes up and down: that is
-//!    said once, and then nothing until it has stayed as it is for as long. Only what is worse than
-//!    what was said is told at once.
+//! 3. A check that was told of [`TOLD_TIMES_MAX`] times in [`FLAP_SECONDS`] goes up and down: that
+//! is    said once, and then nothing until it has stayed as it is for as long. Only what is worse
+//! than    what was said is told at once.
 //! 4. What could not be told while it lasted is told afterwards, when it is over.
 
-use directory::{NoticeLevel, Receiver, TOLD_TIMES_MAX, ToldCheck};
+use directory::{NoticeLevel, NoticeReceiver, TOLD_TIMES_MAX, ToldCheck};
 use operator::{CheckReport, CheckState};
 use std::collections::BTreeMap;
 
@@ -101,9 +101,10 @@ fn level(state: CheckState, from: NoticeLevel) -> Option<Option<NoticeLevel>> {
 
 impl ReceiverBook {
     /// Takes in what all checks say.
-    pub fn take(&mut self, now: u64, receiver: &Receiver, checks: &[CheckReport]) {
+    pub fn take(&mut self, now: u64, receiver: &NoticeReceiver, checks: &[CheckReport]) {
         for check in checks {
             if !receiver.groups.is_empty() && !receiver.groups.contains(&check.group) {
+                self.0.remove(&check.id);
                 continue;
             }
             let number = receiver.told_of(&check.id).map_or(0, |told| told.number);
@@ -132,7 +133,7 @@ impl ReceiverBook {
     }
 
     /// What is to be told now, where others had `delay` seconds to tell it.
-    pub fn due(&mut self, now: u64, receiver: &Receiver, delay: u64) -> Vec<DueNotice> {
+    pub fn due(&mut self, now: u64, receiver: &NoticeReceiver, delay: u64) -> Vec<DueNotice> {
         let mut all = Vec::new();
         for (check, known) in &mut self.0 {
             let told = receiver.told_of(check);

@@ -2,11 +2,11 @@
 //! Tells people and programs what health checks find: by webhook, mail and syslog.
 //!
 //! Nothing is queued: what a receiver was told last is compared with what is, and the difference is
-//! told, until it has arrived. So nothing grows while a receiver is away, and a host that takes over
-//! from another one goes on where that one stopped.
+//! told, until it has arrived. So nothing grows while a receiver is away, and a host that takes
+//! over from another one goes on where that one stopped.
 //!
-//! Guarantees: what lasts is told, by at least one of the hosts that live. Non-guarantees: that it is
-//! told once. Where hosts do not see each other it may be told twice, with the same id.
+//! Guarantees: what lasts is told, by at least one of the hosts that live. Non-guarantees: that it
+//! is told once. Where hosts do not see each other it may be told twice, with the same id.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `notifier` | the thread that tells |
 //! | `deliver` | one message on its way, whichever it is, within bounds |
 //! | `webhook`, `mail`, `syslog` | the ways |
+//! | `reach` | hosts and ports, and why a message does not arrive |
 //! | `trust` | which certificates are believed |
 #![forbid(unsafe_code)]
 
@@ -23,12 +24,13 @@ mod due;
 mod mail;
 mod notice;
 mod notifier;
+mod reach;
 mod syslog;
 mod trust;
 mod webhook;
 
-pub use deliver::DeliveryError;
 pub use due::{DueNotice, NoticeKind, ReceiverBook};
 pub use notice::{ClusterName, Notice};
 pub use notifier::{Notifier, NotifySource, ReceiverCounts, Sight};
+pub use reach::DeliveryError;
 pub use webhook::sign;

@@ -2,8 +2,8 @@
 //! Mail, by SMTP. Headers are made by `lettre`, of addresses that were looked at: nothing that a
 //! check says can add one.
 
-use crate::deliver::{DELIVERY_MAX, DeliveryError, addresses};
 use crate::notice::Notice;
+use crate::reach::{DELIVERY_MAX, DeliveryError, addresses};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use directory::{MailTls, ReceiverWay, SecretText};

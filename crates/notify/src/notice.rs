@@ -2,7 +2,7 @@
 //! A message: what it says, as JSON for programs and as text for people.
 
 use crate::due::{DueNotice, NoticeKind};
-use directory::{NoticeLevel, Receiver};
+use directory::{NoticeLevel, NoticeReceiver};
 use operator::CheckReport;
 use serde::Serialize;
 use std::fmt::Write;
@@ -88,7 +88,7 @@ impl Notice {
     #[must_use]
     pub fn of(
         cluster: &ClusterName,
-        receiver: &Receiver,
+        receiver: &NoticeReceiver,
         due: &DueNotice,
         check: &CheckReport,
         now: u64,
@@ -120,7 +120,7 @@ impl Notice {
 
     /// A message that says that it is a test.
     #[must_use]
-    pub fn test(cluster: &ClusterName, receiver: &Receiver, now: u64, unique: u64) -> Self {
+    pub fn test(cluster: &ClusterName, receiver: &NoticeReceiver, now: u64, unique: u64) -> Self {
         Self {
             kind: NoticeKind::Test.name().to_owned(),
             timestamp: time(now),
@@ -199,8 +199,8 @@ impl Notice {
 }
 
 /// Without a cluster's number: the names of two that one receiver knows are to differ.
-fn id(cluster: &ClusterName, receiver: &Receiver, what: &str) -> String {
-    let Receiver { name, created, .. } = receiver;
+fn id(cluster: &ClusterName, receiver: &NoticeReceiver, what: &str) -> String {
+    let NoticeReceiver { name, created, .. } = receiver;
     format!("{}.{name}.{created:x}.{what}", cluster.name)
 }
 
@@ -215,7 +215,7 @@ mod tests {
             host: "host1".to_owned(),
             link: Some("https://host1:7443/".to_owned()),
         };
-        let receiver = Receiver {
+        let receiver = NoticeReceiver {
             name: "ops".to_owned(),
             created: 255,
             way: ReceiverWay::Syslog { address: None, tcp: false },

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The thread that tells. It has a runtime of its own, so that nothing that a receiver does, or does
-//! not do, holds up anything else.
+//! The thread that tells. It has a runtime of its own, so that nothing that a receiver does, or
+//! does not do, holds up anything else.
 //!
-//! Every few seconds it looks at what is and at what was told. One message at a time is under way to
-//! each receiver; one that does not arrive is tried again, ever less often.
+//! Every few seconds it looks at what is and at what was told. One message at a time is under way
+//! to each receiver; one that does not arrive is tried again, ever less often.
 
-use crate::deliver::{DELIVERY_MAX, DeliveryError, deliver};
+use crate::deliver::deliver;
 use crate::due::{DueNotice, ReceiverBook};
 use crate::notice::{ClusterName, Notice};
-use directory::{RECEIVERS_MAX, Receiver, ReceiverTrouble, ToldCheck};
+use crate::reach::{DELIVERY_MAX, DeliveryError};
+use directory::{NoticeReceiver, RECEIVERS_MAX, ReceiverTrouble, ToldCheck};
 use operator::CheckReport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -46,7 +47,7 @@ pub struct Sight {
     /// What all checks say.
     pub checks: Vec<CheckReport>,
     /// Who is told, with what they were told; none: nobody says.
-    pub receivers: Option<Vec<Receiver>>,
+    pub receivers: Option<Vec<NoticeReceiver>>,
     /// How many hosts answer that come before this one: they tell, and this one waits. None: nobody
     /// says.
     pub before: Option<u64>,
@@ -146,7 +147,7 @@ impl Notifier {
     /// [`DeliveryError`].
     pub fn test(
         &self,
-        receiver: Receiver,
+        receiver: NoticeReceiver,
         cluster: &ClusterName,
     ) -> Result<(String, String), DeliveryError> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -204,7 +205,7 @@ struct Rounds {
     woken: Woken,
     lines: BTreeMap<Key, Line>,
     /// The receivers, as they were heard of last.
-    known: Vec<Receiver>,
+    known: Vec<NoticeReceiver>,
     under_way: JoinSet<Came>,
     host: String,
 }
@@ -322,7 +323,7 @@ impl Rounds {
     }
 }
 
-fn key(receiver: &Receiver) -> Key {
+fn key(receiver: &NoticeReceiver) -> Key {
     (receiver.name.clone(), receiver.created)
 }
 
@@ -335,7 +336,7 @@ type Messages = Vec<(Notice, ToldCheck)>;
 
 fn notices(
     cluster: &ClusterName,
-    receiver: &Receiver,
+    receiver: &NoticeReceiver,
     (due, checks): (Vec<DueNotice>, &[CheckReport]),
     now: u64,
 ) -> Messages {
@@ -347,7 +348,7 @@ fn notices(
 }
 
 /// Tells one message after the other, up to the first that does not arrive.
-async fn tell(key: Key, receiver: Receiver, messages: Messages) -> Came {
+async fn tell(key: Key, receiver: NoticeReceiver, messages: Messages) -> Came {
     let mut told = Vec::new();
     for (notice, check) in messages {
         match deliver(&receiver, &notice).await {

@@ -2,8 +2,8 @@
 //! Syslog: RFC 5424 over UDP (RFC 5426) or TCP (RFC 6587, with the length before each message); the
 //! syslog of this machine in the older form that its socket takes.
 
-use crate::deliver::{DeliveryError, addresses, dial};
 use crate::notice::Notice;
+use crate::reach::{DeliveryError, addresses, dial};
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -131,11 +131,11 @@ fn cut(text: &str, most: usize) -> &str {
 mod tests {
     use super::*;
     use crate::notice::ClusterName;
-    use directory::{NoticeLevel, Receiver, ReceiverWay};
+    use directory::{NoticeLevel, NoticeReceiver, ReceiverWay};
 
     fn notice(host: &str, summary: &str) -> Notice {
         let name = ClusterName { name: "a\"]\n".to_owned(), host: host.to_owned(), link: None };
-        let receiver = Receiver {
+        let receiver = NoticeReceiver {
             name: "log".to_owned(),
             created: 1,
             way: ReceiverWay::Syslog { address: None, tcp: false },

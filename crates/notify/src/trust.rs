@@ -2,7 +2,7 @@
 //! Which certificates are believed: those of the CA that a receiver names, else those of the CAs
 //! that the machine trusts.
 
-use crate::deliver::DeliveryError;
+use crate::reach::DeliveryError;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

@@ -2,8 +2,8 @@
 //! Webhooks: JSON, posted to a URL and signed as Standard Webhooks has it (version 1): HMAC-SHA256
 //! over id, time and body.
 
-use crate::deliver::{DeliveryError, dial};
 use crate::notice::Notice;
+use crate::reach::{DeliveryError, dial};
 use crate::trust;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -20,7 +20,8 @@ pub use command::{
     PolicyRules, RateLimit,
 };
 pub use directory::{
-    AccessRole, MailTls, NoticeLevel, Receiver, ReceiverTrouble, ReceiverWay, SecretText, ToldCheck,
+    AccessRole, MailTls, NoticeLevel, NoticeReceiver, ReceiverTrouble, ReceiverWay, SecretText,
+    ToldCheck,
 };
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{

@@ -5,13 +5,13 @@ use super::row::Scrape;
 use super::text::{Form, print};
 use crate::gather::{AnswerWait, ShardDoor, ask};
 use crate::mailbox::exchange;
-use crate::notifications::CountsOfReceivers;
 use crate::problem::Problem;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get};
+use notify::ReceiverCounts;
 use operator::{CheckState, Command, MetricsReport};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -31,6 +31,9 @@ const TURN_MAX: Duration = Duration::from_secs(4);
 /// Says what is shown of health checks: group, id, state.
 pub(crate) type CheckStates =
     Arc<dyn Fn() -> Vec<(&'static str, &'static str, CheckState)> + Send + Sync>;
+
+/// Says what became of messages to each receiver of notifications.
+pub(crate) type CountsOfReceivers = Arc<dyn Fn() -> Vec<(String, ReceiverCounts)> + Send + Sync>;
 
 /// What a shard says, read into its type at once.
 #[derive(Deserialize)]

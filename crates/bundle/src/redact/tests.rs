@@ -87,7 +87,11 @@ fn what_is_no_secret_stays() {
 proptest! {
     /// Whatever stands around a secret, it goes; and no text is too odd.
     #[test]
-    fn secrets_go_out_of_any_text(before in "\\PC{0,40}", after in "\\PC{0,40}", at in 0_usize..24) {
+    fn secrets_go_out_of_any_text(
+        before in "\\PC{0,40}",
+        after in "\\PC{0,40}",
+        at in 0_usize..24,
+    ) {
         let (secret, text) = planted()[at % planted().len()].clone();
         // Between words: inside of one a form may be another one.
         let (cleaned, _) = Redactor::default().clean(&format!("{before}\n{text}\n{after}"));

@@ -171,7 +171,7 @@ pub struct ReceiverTrouble {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Receiver {
+pub struct NoticeReceiver {
     /// Its name.
     pub name: String,
     /// When it was made, seconds since 1970.
@@ -197,7 +197,7 @@ pub struct Receiver {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiversRecord {
     /// At most [`RECEIVERS_MAX`], each name once.
-    pub receivers: Vec<Receiver>,
+    pub receivers: Vec<NoticeReceiver>,
 }
 
 /// Whether a text has no characters that end a line or a header, nor others that nobody sees.
@@ -327,7 +327,7 @@ impl ReceiverWay {
     }
 }
 
-impl Receiver {
+impl NoticeReceiver {
     /// What it was told last of a check.
     #[must_use]
     pub fn told_of(&self, check: &str) -> Option<&ToldCheck> {
@@ -378,7 +378,7 @@ impl Receiver {
 impl ReceiversRecord {
     /// The receiver of a name.
     #[must_use]
-    pub fn receiver(&self, name: &str) -> Option<&Receiver> {
+    pub fn receiver(&self, name: &str) -> Option<&NoticeReceiver> {
         self.receivers.iter().find(|receiver| receiver.name == name)
     }
 
@@ -390,7 +390,7 @@ impl ReceiversRecord {
         ensure(self.receivers.len() <= RECEIVERS_MAX, "receivers", "has too many entries")?;
         let names = self.receivers.iter().map(|receiver| &receiver.name);
         ensure(are_unique(names), "receivers", "has a name twice")?;
-        self.receivers.iter().try_for_each(Receiver::check)
+        self.receivers.iter().try_for_each(NoticeReceiver::check)
     }
 
     /// The value for the directory. Panics where the record breaks an invariant: use
@@ -418,7 +418,7 @@ impl ReceiversRecord {
 #[serde(deny_unknown_fields)]
 struct StoredReceivers {
     format: u32,
-    receivers: Vec<Receiver>,
+    receivers: Vec<NoticeReceiver>,
 }
 
 impl Stored for StoredReceivers {

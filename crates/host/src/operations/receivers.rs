@@ -5,7 +5,7 @@
 
 use super::{Operations, Outcome, failed, missing, reply, usage};
 use directory::{
-    Expect, Level, NoticeLevel, RECEIVERS_MAX, Receiver, ReceiverTrouble, ReceiversRecord,
+    Expect, Level, NoticeLevel, NoticeReceiver, RECEIVERS_MAX, ReceiverTrouble, ReceiversRecord,
     TROUBLE_BYTES_MAX, ToldCheck, receivers_key,
 };
 use operator::{Command, CommandFailure, CommandReply, ReceiverReport, ReceiversReport};
@@ -21,7 +21,7 @@ impl Operations {
             Command::NotifyShow { name } => reply(self.receiver(&name)),
             Command::NotifyDelete { name } => reply(self.delete_receiver(&name).await),
             Command::NotifyAdd { name, way, from_state, groups, remind_seconds } => {
-                let receiver = Receiver {
+                let receiver = NoticeReceiver {
                     name,
                     created: self.seconds(),
                     way,
@@ -49,7 +49,7 @@ impl Operations {
         record.receiver(name).map(ReceiverReport::of).ok_or_else(|| nobody(name))
     }
 
-    async fn add_receiver(&self, receiver: Receiver) -> Outcome<ReceiverReport> {
+    async fn add_receiver(&self, receiver: NoticeReceiver) -> Outcome<ReceiverReport> {
         receiver.check().map_err(usage)?;
         self.need(Level::ACCESS, "receivers of notifications")?;
         let (mut record, expect) = self.receivers_now().await?;
@@ -96,7 +96,7 @@ impl Operations {
             trouble.map(|trouble| ReceiverTrouble { why: one_line(&trouble.why), ..trouble });
         for _ in 0..ATTEMPTS_MAX {
             let (mut record, expect) = self.receivers_now().await?;
-            let is_it = |one: &&mut Receiver| one.name == name && one.created == created;
+            let is_it = |one: &&mut NoticeReceiver| one.name == name && one.created == created;
             let Some(receiver) = record.receivers.iter_mut().find(is_it) else { return Ok(()) };
             let before = receiver.clone();
             told.iter().for_each(|told| receiver.take(told));

@@ -5,9 +5,9 @@ use super::*;
 use directory::{ReceiverWay, SecretText};
 use proptest::prelude::*;
 
-fn receiver(from_state: NoticeLevel) -> Receiver {
+fn receiver(from_state: NoticeLevel) -> NoticeReceiver {
     let url = SecretText("https://a.example".to_owned());
-    Receiver {
+    NoticeReceiver {
         name: "ops".to_owned(),
         created: 1,
         way: ReceiverWay::Webhook { url, secret: None, ca: None },
@@ -39,7 +39,7 @@ fn check(id: &str, state: CheckState) -> CheckReport {
 /// A receiver, whoever tells it, and a check.
 struct Course {
     book: ReceiverBook,
-    receiver: Receiver,
+    receiver: NoticeReceiver,
     now: u64,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the API asks when somebody brings a secret, or gets one. The API makes secrets and looks at
-//! them; a shard gets their digests. Of receivers it keeps the secrets themselves, and gives them to
-//! the API, which uses them.
+//! them; a shard gets their digests. Of receivers it keeps the secrets themselves, and gives them
+//! to the API, which uses them.
 
 use directory::{AccessRole, ReceiverTrouble, ToldCheck};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who is told of what health checks find.
 
-use directory::{MailTls, NoticeLevel, Receiver, ReceiverWay, SecretText};
+use directory::{MailTls, NoticeLevel, NoticeReceiver, ReceiverWay, SecretText};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -39,7 +39,7 @@ pub struct ReceiverReport {
 impl ReceiverReport {
     /// What may be said of a receiver.
     #[must_use]
-    pub fn of(receiver: &Receiver) -> Self {
+    pub fn of(receiver: &NoticeReceiver) -> Self {
         let open = receiver.told.iter().filter(|told| told.level.is_some()).count();
         let times = receiver.told.iter().filter_map(|told| told.times.last().copied());
         Self {
@@ -94,7 +94,7 @@ pub struct ReceiversReport {
     /// What the cluster is called in messages.
     pub cluster: String,
     /// All receivers, with their secrets.
-    pub receivers: Vec<Receiver>,
+    pub receivers: Vec<NoticeReceiver>,
 }
 
 /// A way as the audit keeps it.

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::{
-    MailTls, NoticeLevel, RECEIVERS_MAX, Receiver, ReceiverTrouble, ReceiverWay, ReceiversRecord,
-    SecretText, ToldCheck, is_host_and_port, is_mail_address, is_webhook_url,
+    MailTls, NoticeLevel, NoticeReceiver, RECEIVERS_MAX, ReceiverTrouble, ReceiverWay,
+    ReceiversRecord, SecretText, ToldCheck, is_host_and_port, is_mail_address, is_webhook_url,
 };
 
 const RECEIVERS_JSON: &str = include_str!("../../../fixtures/receivers-1.json");
@@ -17,8 +17,8 @@ fn secret(text: &str) -> SecretText {
     SecretText(text.to_owned())
 }
 
-fn receiver(name: &str, created: u64, way: ReceiverWay) -> Receiver {
-    Receiver {
+fn receiver(name: &str, created: u64, way: ReceiverWay) -> NoticeReceiver {
+    NoticeReceiver {
         name: name.to_owned(),
         created,
         way,
@@ -46,19 +46,21 @@ fn record() -> ReceiversRecord {
     let why = "from host1: no answer within 30 s".to_owned();
     ReceiversRecord {
         receivers: vec![
-            Receiver {
+            NoticeReceiver {
                 remind_seconds: Some(86_400),
                 told: vec![
-                    told("hosts.answering", Some(NoticeLevel::Yellow), 3, &[
-                        1_764_400_100,
-                        1_764_400_200,
-                    ]),
+                    told(
+                        "hosts.answering",
+                        Some(NoticeLevel::Yellow),
+                        3,
+                        &[1_764_400_100, 1_764_400_200],
+                    ),
                     told("capacity.hosts", None, 2, &[1_764_400_300]),
                 ],
                 trouble: Some(ReceiverTrouble { since: 1_764_400_400, why }),
                 ..receiver("hook", 1_764_400_000, hook)
             },
-            Receiver {
+            NoticeReceiver {
                 from_state: NoticeLevel::Red,
                 groups: vec!["hosts".to_owned()],
                 remind_seconds: None,
@@ -90,7 +92,7 @@ fn receivers_are_stored_with_what_they_were_told() {
     refuse("\"format\":1", "\"format\":2");
     let mut full = record;
     full.receivers = (0..=RECEIVERS_MAX)
-        .map(|at| Receiver { name: format!("r{at}"), ..full.receivers[2].clone() })
+        .map(|at| NoticeReceiver { name: format!("r{at}"), ..full.receivers[2].clone() })
         .collect();
     assert!(full.check().is_err());
     full.receivers.pop();
@@ -108,7 +110,7 @@ fn the_largest_record_fits_in_a_value_of_the_directory() {
     let check = |at: usize| format!("{at:02}{}", long(62));
     one.told = (0..96).map(|at| told(&check(at), None, u64::MAX, &times)).collect();
     one.trouble = Some(ReceiverTrouble { since: 1, why: long(300) });
-    let name = |at: usize| Receiver { name: format!("r{at}"), ..one.clone() };
+    let name = |at: usize| NoticeReceiver { name: format!("r{at}"), ..one.clone() };
     let record = ReceiversRecord { receivers: (0..RECEIVERS_MAX).map(name).collect() };
     assert!(record.encode().len() < crate::VALUE_BYTES_MAX, "{}", record.encode().len());
 }
@@ -135,7 +137,8 @@ fn the_newest_that_was_told_counts() {
 
 #[test]
 fn addresses_are_those_that_may_be_used() {
-    for good in ["https://a.example", "http://127.0.0.1:8080/x?y=z", "https://[::1]:1/", "http://a"] {
+    for good in ["https://a.example", "http://127.0.0.1:8080/x?y=z", "https://[::1]:1/", "http://a"]
+    {
         assert!(is_webhook_url(good), "{good}");
     }
     for bad in [
