@@ -62,11 +62,12 @@ impl HostSight {
 
 impl NotifySource for HostSight {
     fn see(&self) -> Sight {
-        let (host, before) = self.health.turn().unzip();
+        // Before somebody has looked there is nothing to tell, and no shard is asked.
+        let Some((host, before)) = self.health.turn() else { return Sight::default() };
         let said = self.receivers().map(|said| (said.cluster, said.receivers));
         let (cluster, receivers) = said.unzip();
-        let cluster = self.cluster(cluster.unwrap_or_default(), host);
-        Sight { cluster, checks: self.health.report().checks, receivers, before }
+        let cluster = self.cluster(cluster.unwrap_or_default(), Some(host));
+        Sight { cluster, checks: self.health.report().checks, receivers, before: Some(before) }
     }
 
     fn note(

@@ -90,6 +90,7 @@ const TAGS: [(&str, &str); 19] = [
     ("invitations", "Machines that may become hosts"),
     ("tokens", "Programs that may ask over the network"),
     ("users", "People who may ask over the network"),
+    ("receivers", "Who is told of what health checks find"),
     ("sessions", "Those who have signed in"),
     ("orphans", "Components that the directory does not account for"),
     ("policies", "Policies: rules that volumes follow"),

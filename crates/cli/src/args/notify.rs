@@ -51,19 +51,20 @@ pub struct NotifyAddArgs {
     #[arg(long, value_name = "URL")]
     pub webhook: Option<String>,
     /// Sign them with the first line of this file, as Standard Webhooks has it
-    #[arg(long, value_name = "FILE", requires = "webhook")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["email", "syslog"])]
     pub secret_file: Option<PathBuf>,
     /// Send mail to this address
     #[arg(long, value_name = "ADDRESS", requires = "smtp")]
     pub email: Option<String>,
     /// By this mail server
-    #[arg(long, value_name = "HOST:PORT", requires = "email")]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["webhook", "syslog"])]
     pub smtp: Option<String>,
     /// From this address [default: gabion at the domain of the other one]
-    #[arg(long, value_name = "ADDRESS", requires = "email")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["webhook", "syslog"])]
     pub from: Option<String>,
     /// Sign in at the mail server as this user
-    #[arg(long, value_name = "NAME", requires = "password_file", requires = "email")]
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    #[arg(conflicts_with_all = ["webhook", "syslog"])]
     pub user: Option<String>,
     /// With the first line of this file as the password
     #[arg(long, value_name = "FILE", requires = "user")]
@@ -75,7 +76,7 @@ pub struct NotifyAddArgs {
     #[arg(long, value_name = "HOST:PORT", num_args = 0..=1)]
     pub syslog: Option<Option<String>>,
     /// Over TCP, where not over UDP
-    #[arg(long, requires = "syslog")]
+    #[arg(long, conflicts_with_all = ["webhook", "email"])]
     pub tcp: bool,
     /// Believe a server of this CA, PEM [default: those that the host trusts]
     #[arg(long, value_name = "FILE", conflicts_with = "syslog")]
