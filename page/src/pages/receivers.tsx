@@ -19,7 +19,7 @@ const LEVELS: Level[] = ["yellow", "red"];
 /** Who is told is reminded once a day. */
 const REMIND_SECONDS = 86_400;
 
-const words = <T extends string>(kind: string, of: T[]) => of.map((one): [string, string] => [one, word(kind, one)]);
+const named = <T extends string>(of: T[], say: (one: T) => string) => of.map((one): [string, string] => [one, say(one)]);
 
 /** A receiver as somebody types it. */
 interface Typed {
@@ -64,13 +64,13 @@ function Add({ done, close }: { done: () => void; close: () => void }) {
   return (
     <Dialog title={t("receiver.add")} act={t("receiver.add")} disabled={lacks} run={run} close={close}>
       <TextField label={t("name")} value={name} set={setName} required />
-      <Choice label={t("receiver.kind")} value={kind} set={(value) => set({ kind: value as Kind })} of={words("receiver-kind", KINDS)} />
+      <Choice label={t("receiver.kind")} value={kind} set={(value) => set({ kind: value as Kind })} of={named(KINDS, (one) => word("receiver-kind", one))} />
       <TextField label={word("receiver-to", kind)} value={typed.to} set={(to) => set({ to })} required={kind !== "syslog"} hint={word("receiver-hint", kind)} />
       {kind === "email" && (
         <>
           <TextField label={t("receiver.smtp")} value={typed.smtp} set={(smtp) => set({ smtp })} required hint={t("receiver.smtp-hint")} />
           <TextField label={t("receiver.from")} value={typed.from} set={(from) => set({ from })} hint={t("receiver.from-hint")} />
-          <Choice label={t("receiver.tls")} value={typed.tls} set={(value) => set({ tls: value as Tls })} of={words("mail-tls", TLS)} />
+          <Choice label={t("receiver.tls")} value={typed.tls} set={(value) => set({ tls: value as Tls })} of={named(TLS, (one) => word("mail-tls", one))} />
           <TextField label={t("receiver.user")} value={typed.user} set={(user) => set({ user })} />
         </>
       )}
@@ -83,7 +83,7 @@ function Add({ done, close }: { done: () => void; close: () => void }) {
           hint={t("receiver.secret-hint")}
         />
       )}
-      <Choice label={t("receiver.level")} value={level} set={(value) => setLevel(value as Level)} of={words("receiver-level", LEVELS)} />
+      <Choice label={t("receiver.level")} value={level} set={(value) => setLevel(value as Level)} of={named(LEVELS, (one) => word("receiver-level", one))} />
     </Dialog>
   );
 }
