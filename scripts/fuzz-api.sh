@@ -38,7 +38,7 @@ ask() { # seconds
     --checks "$CHECKS" \
     --exclude-operation-id group_create --exclude-operation-id group_extend --exclude-operation-id event_stream \
     --exclude-operation-id session_create --exclude-operation-id host_join --exclude-operation-id session_delete \
-    --exclude-operation-id token_delete --request-timeout 60 --no-color \
+    --exclude-operation-id token_delete --exclude-operation-id notify_add --request-timeout 60 --no-color \
     --suppress-health-check all --warnings off | tee "$area/asked")
 }
 well() {

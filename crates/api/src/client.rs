@@ -93,11 +93,29 @@ impl ApiClient {
         self.ask(request.map_err(|error| CallError::Form(error.to_string()))?, LOOK_MAX)
     }
 
+    /// Reads the text that is at a path, which is not behind `/api/v1`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn text(&self, path: &str) -> Result<String, CallError> {
+        let head = Request::builder().uri(path).header(HOST, "gabion");
+        let request = head.body(Body::empty());
+        let request = request.map_err(|error| CallError::Form(error.to_string()))?;
+        let bytes = self.bytes(request, LOOK_MAX)?;
+        String::from_utf8(bytes).map_err(|_| CallError::Form("the answer is no text".to_owned()))
+    }
+
     fn ask<A: DeserializeOwned>(
         &self,
         request: Request<Body>,
         patience: Duration,
     ) -> Result<A, CallError> {
+        let bytes = self.bytes(request, patience)?;
+        serde_json::from_slice(&bytes).map_err(|error| CallError::Form(error.to_string()))
+    }
+
+    /// What is answered to a request that is carried out.
+    fn bytes(&self, request: Request<Body>, patience: Duration) -> Result<Vec<u8>, CallError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -108,7 +126,7 @@ impl ApiClient {
         })?;
         let form = |error: serde_json::Error| CallError::Form(error.to_string());
         match status {
-            200..300 => serde_json::from_slice(&bytes).map_err(form),
+            200..300 => Ok(bytes),
             _ => Err(CallError::Problem(serde_json::from_slice(&bytes).map_err(form)?)),
         }
     }

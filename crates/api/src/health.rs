@@ -16,8 +16,9 @@ use operator::health::{
 };
 use operator::{
     CheckState, Command, CommandReply, DeviceMedium, HealthChange, HealthHistory, HealthReport,
-    StatusReport, TokenReport,
+    HostReport, HostState, StatusReport, by_host,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -54,8 +55,8 @@ const COUNTS_EVERY: u64 = 30;
 /// The time between two looks at the members of the directory, and at the wear of devices.
 const MEMBERS_EVERY: Duration = Duration::from_secs(30);
 const WEAR_EVERY: Duration = Duration::from_secs(3600);
-/// Longest wait for the tokens.
-const TOKENS_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for the tokens, and for the receivers of notifications.
+const LIST_MAX: Duration = Duration::from_secs(2);
 
 /// Why nothing is kept.
 type Kept<T> = io::Result<T>;
@@ -83,6 +84,8 @@ struct Book {
     members: (Option<Instant>, Option<Vec<String>>),
     /// How worn devices are.
     wear: (Option<Instant>, Vec<DeviceWear>),
+    /// The host that looks, and how many that answer come before it; none: nobody has said yet.
+    turn: Option<(String, u64)>,
 }
 
 /// The file of silences.
@@ -159,6 +162,9 @@ impl HealthWatch {
         let mut book = lock(&self.book);
         book.volumes = facts.status.as_ref().map_or(0, |status| status.volumes.len());
         book.devices = facts.status.iter().flat_map(flash).collect();
+        if let Some(status) = &facts.status {
+            book.turn = turn_of(&self.shards, status);
+        }
         let changes = book.states.take(facts.now, found);
         drop(book);
         self.keep(&changes);
@@ -223,7 +229,13 @@ impl HealthWatch {
         }
     }
 
-    fn report(&self) -> HealthReport {
+    /// The host that looks, and how many hosts that answer come before it.
+    pub fn turn(&self) -> Option<(String, u64)> {
+        lock(&self.book).turn.clone()
+    }
+
+    /// What was seen last. Nobody is asked for it.
+    pub fn report(&self) -> HealthReport {
         lock(&self.book).states.report(said)
     }
 
@@ -255,13 +267,14 @@ impl HealthWatch {
         let metrics = metrics::answers(&self.shards);
         let first = metrics.first().map(|said| said.status.host.clone());
         let door = self.shards.iter().find(|(name, _)| Some(name) == first.as_ref());
-        let tokens = door.and_then(|(_, socket)| tokens(socket));
+        let tokens = door.and_then(|(_, socket)| list(socket, &Command::TokenList));
+        let receivers = door.and_then(|(_, socket)| list(socket, &Command::NotifyList));
         let now = now();
         let counts: Vec<ShardCounts> = metrics.iter().map(ShardCounts::of).collect();
         let mut book = lock(&self.book);
         let before = book.before(now, counts);
         let (members, wear) = (book.members.1.clone(), book.wear.1.clone());
-        HealthFacts { now, status, metrics, tokens, before, members, wear }
+        HealthFacts { now, status, metrics, tokens, receivers, before, members, wear }
     }
 
     /// Keeps what changed. Where it cannot be written, the log says so.
@@ -317,6 +330,7 @@ impl Book {
             devices: Vec::new(),
             members: (None, None),
             wear: (None, Vec::new()),
+            turn: None,
         }
     }
 
@@ -361,6 +375,20 @@ pub async fn watch(health: Arc<HealthWatch>) {
     }
 }
 
+/// Which host has these shards, and how many that answer come before it in the list of hosts, which
+/// is the same everywhere. None: the cluster has no such shard.
+fn turn_of(shards: &[ShardDoor], status: &StatusReport) -> Option<(String, u64)> {
+    let is_mine = |shard: &HostReport| shards.iter().any(|(name, _)| *name == shard.name);
+    let mut before = 0;
+    for (host, shards) in by_host(&status.hosts) {
+        if shards.iter().any(|shard| is_mine(shard)) {
+            return Some((host.to_owned(), before));
+        }
+        before += u64::from(shards.iter().any(|shard| shard.state == HostState::Up));
+    }
+    None
+}
+
 /// The paths of the flash devices of a cluster.
 fn flash(status: &StatusReport) -> impl Iterator<Item = String> {
     let devices = status.groups.iter().flat_map(|group| &group.devices);
@@ -375,8 +403,9 @@ fn known(check: &str) -> Result<&'static str, Problem> {
     check_of(check).map(|check| check.id).ok_or_else(|| Problem::no_such_check(check))
 }
 
-fn tokens(socket: &Path) -> Option<Vec<TokenReport>> {
-    match exchange(socket, &Command::TokenList, TOKENS_MAX).ok()? {
+/// What a shard answers to a command that lists something.
+fn list<T: DeserializeOwned>(socket: &Path, command: &Command) -> Option<T> {
+    match exchange(socket, command, LIST_MAX).ok()? {
         CommandReply::Ok(value) => serde_json::from_value(value).ok(),
         CommandReply::Error(_) => None,
     }
@@ -434,6 +463,45 @@ mod tests {
         // It was started anew.
         let after = book.before(WINDOW_SECONDS + 100, counts("a", 1));
         assert_eq!(after, counts("a", 1));
+    }
+
+    fn with_peer(mut host: serde_json::Value) -> serde_json::Value {
+        host["peer"] = "".into();
+        host
+    }
+
+    /// Whose turn it is to tell: the first that answers, then the others.
+    #[test]
+    fn hosts_that_answer_come_before_those_behind_them() {
+        let host = |name: &str, host: Option<&str>, state: &str| {
+            let said = serde_json::json!({ "name": name, "host": host, "state": state });
+            with_peer(said)
+        };
+        let status = |states: [&str; 4]| -> StatusReport {
+            let [a, one, two, c] = states;
+            let hosts = [
+                host("a", None, a),
+                host("b.1", Some("b"), one),
+                host("b.2", Some("b"), two),
+                host("c", None, c),
+            ];
+            let said = serde_json::json!({
+                "host": "a", "health": "green", "directory": true, "hosts": hosts, "volumes": [],
+                "groups": [], "turns": [],
+            });
+            serde_json::from_value(said).expect("a status")
+        };
+        let turn = |name: &str, states| {
+            let doors = [(name.to_owned(), PathBuf::new())];
+            turn_of(&doors, &status(states))
+        };
+        let said = |host: &str, before| Some((host.to_owned(), before));
+        let all = ["up"; 4];
+        assert_eq!(turn("a", all), said("a", 0));
+        assert_eq!((turn("b.2", all), turn("c", all)), (said("b", 1), said("c", 2)));
+        assert_eq!(turn("c", ["down", "down", "up", "up"]), said("c", 1));
+        assert_eq!(turn("c", ["not answering", "down", "down", "up"]), said("c", 0));
+        assert_eq!(turn("d", all), None);
     }
 
     #[test]

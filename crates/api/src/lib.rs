@@ -19,6 +19,7 @@
 //! | `gather` | one picture of the answers of all shards |
 //! | `health` | how everything is: looks, and keeps what changed |
 //! | `machine` | what no shard says |
+//! | `notifications` | who is told of it |
 //! | `configs` | what is written on the machine beside a command |
 //! | `access` | who asks, and what they may do |
 //! | `secrets` | tokens, codes and passwords |
@@ -57,6 +58,7 @@ mod machine;
 mod mailbox;
 mod metrics;
 mod network;
+mod notifications;
 mod once;
 mod openapi;
 mod page;

@@ -7,13 +7,14 @@
 //! | `scrape` | `GET /metrics`: asks the shards, within bounds |
 //! | `text` | what is answered |
 //! | `table` | all rows |
-//! | `checks`, `cluster`, `shard`, `traffic`, `group`, `device` | the rows |
+//! | `checks`, `receivers`, `cluster`, `shard`, `traffic`, `group`, `device` | the rows |
 //! | `row` | what a row is, and how it becomes series |
 
 mod checks;
 mod cluster;
 mod device;
 mod group;
+mod receivers;
 mod row;
 mod scrape;
 mod shard;
@@ -22,5 +23,5 @@ mod text;
 mod traffic;
 
 pub use row::{Metric, MetricKind};
-pub(crate) use scrape::{answers, endpoint};
+pub(crate) use scrape::{Beside, answers, endpoint};
 pub use table::metrics;

@@ -78,7 +78,7 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 19] = [
+const TAGS: [(&str, &str); 20] = [
     ("audit", "Who changed what"),
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
@@ -90,6 +90,7 @@ const TAGS: [(&str, &str); 19] = [
     ("invitations", "Machines that may become hosts"),
     ("tokens", "Programs that may ask over the network"),
     ("users", "People who may ask over the network"),
+    ("receivers", "Who is told of what health checks find"),
     ("sessions", "Those who have signed in"),
     ("orphans", "Components that the directory does not account for"),
     ("policies", "Policies: rules that volumes follow"),

@@ -8,10 +8,10 @@
 use operator::{
     AccessRole, BackupReport, CheckReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
     HealthHistory, HealthReport, InviteReport, JoinReport, MaintenanceReport, MetricsReport,
-    MoveReport, NewCodeReport, NewSessionReport, NewTokenReport, OrphanReport, PlacementReport,
-    PolicyCheckReport, PolicyEditReport, PolicyReport, RemovalReport, RepairReport, RestoreReport,
-    ScrubReport, SessionReport, StaleReport, StatusReport, TokenReport, UpgradeReport, UserReport,
-    VolumeReport,
+    MoveReport, NewCodeReport, NewSessionReport, NewTokenReport, NotifyTestReport, OrphanReport,
+    PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport, ReceiverReport,
+    RemovalReport, RepairReport, RestoreReport, ScrubReport, SessionReport, StaleReport,
+    StatusReport, TokenReport, UpgradeReport, UserReport, VolumeReport,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -78,6 +78,8 @@ pub enum AskedShards {
     Named,
     /// None: the API looks at all of them from time to time, and says what it has seen.
     Health,
+    /// None: the API tells a receiver of notifications.
+    Receiver,
 }
 
 /// A schema, where it is named.
@@ -191,7 +193,7 @@ pub const WITHOUT_ROUTE: [(&str, &str); 2] = [
 ];
 
 use AccessRole::{Administrator as Administer, Operator as Operate, Viewer as View};
-use AskedShards::{All, Health as Watched, Named as OfShard};
+use AskedShards::{All, Health as Watched, Named as OfShard, Receiver as Told};
 use Method::{Delete, Get, Patch, Post, Put};
 
 const VOLUME: RouteAnswer = one::<VolumeReport>();
@@ -200,6 +202,7 @@ const DOMAINS: RouteAnswer = one::<DomainsReport>();
 const MAINTENANCE: RouteAnswer = one::<MaintenanceReport>();
 const GROUP: RouteAnswer = one::<GroupConfig>();
 const CHECK: RouteAnswer = one::<CheckReport>();
+const RECEIVER: RouteAnswer = one::<ReceiverReport>();
 const SCRUBS: RouteAnswer = many::<ScrubReport>();
 
 /// All of it.
@@ -251,6 +254,13 @@ pub const ROUTES: &[Route] = &[
     route(Get, "/health/history", "health-history", View, one::<HealthHistory>()).of(Watched),
     route(Put, "/health/{check}/silence", "health-silence", Operate, CHECK).of(Watched),
     route(Delete, "/health/{check}/silence", "health-unsilence", Operate, CHECK).of(Watched),
+    route(Get, "/receivers", "notify-list", View, many::<ReceiverReport>()),
+    route(Post, "/receivers", "notify-add", Administer, RECEIVER),
+    route(Get, "/receivers/{name}", "notify-show", View, RECEIVER),
+    route(Delete, "/receivers/{name}", "notify-delete", Administer, RECEIVER),
+    route(Post, "/receivers/{name}/test", "notify-test", Operate, one::<NotifyTestReport>())
+        .of(Told)
+        .long(),
     route(Get, "/tokens", "token-list", Administer, many::<TokenReport>()),
     route(Post, "/tokens", "token-create", Administer, one::<NewTokenReport>()),
     route(Delete, "/tokens/{name}", "token-delete", Administer, one::<TokenReport>()),

@@ -10,6 +10,7 @@ use crate::health::{self, HealthWatch};
 use crate::joining::JoinDoor;
 use crate::machine::MachineLook;
 use crate::network::{self, NetworkDoor, NetworkListener};
+use crate::notifications::{HostSight, Teller};
 use crate::service::{ADMISSIONS_MAX, Api, REQUESTS_MAX, router, serve};
 use axum::Router;
 use std::io;
@@ -135,7 +136,10 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let health = health.map_err(|source| ApiError::Health { place: place.clone(), source })?;
     let health = Arc::new(health);
     let audit = AuditLog::open(audit).map_err(|source| ApiError::Audit { place, source })?;
-    let api = Arc::new(Api::new(shards, configs, (audit, Arc::clone(&health), run()), door));
+    let sight = HostSight::new(shards.clone(), Arc::clone(&health), address);
+    let teller = Teller::start(sight, is_kept);
+    let kept = (audit, Arc::clone(&health), teller, run());
+    let api = Arc::new(Api::new(shards, configs, kept, door));
     let serve = move || {
         runtime.block_on(async {
             tokio::spawn(accept(listener, router(&api)));

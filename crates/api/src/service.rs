@@ -13,7 +13,8 @@ use crate::health::HealthWatch;
 use crate::joining::JoinDoor;
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
-use crate::metrics;
+use crate::metrics::{self, Beside};
+use crate::notifications::Teller;
 use crate::once::{KEY_HEADER, KeyedCommand, Once, Outcome};
 use crate::openapi::document;
 use crate::page;
@@ -99,6 +100,7 @@ pub(crate) struct Api {
     listeners: Arc<Listeners>,
     audit: AuditLog,
     health: Arc<HealthWatch>,
+    teller: Teller,
 }
 
 pub(crate) fn router(api: &Arc<Api>) -> Router {
@@ -141,10 +143,13 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
     router = router.route(&format!("{PREFIX}/audit"), audit);
     let health = Arc::clone(&api.health);
     let states = move || health.states();
+    let teller = api.teller.clone();
+    let told = move || teller.counts();
+    let beside = Beside { checks: Arc::new(states), receivers: Arc::new(told) };
     let describe =
         get(|_: Extension<ApiCaller>| async { json(StatusCode::OK, document().to_string()) });
     router
-        .route("/metrics", metrics::endpoint(api.shards.clone(), Arc::new(states)))
+        .route("/metrics", metrics::endpoint(api.shards.clone(), beside))
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {
             let page = page::answer(&request);
@@ -202,12 +207,13 @@ impl Api {
     pub(crate) fn new(
         shards: Vec<ShardDoor>,
         configs: Arc<dyn ShardConfigs>,
-        (audit, health, run): (AuditLog, Arc<HealthWatch>, u64),
+        (audit, health, teller, run): (AuditLog, Arc<HealthWatch>, Teller, u64),
         door: Option<JoinDoor>,
     ) -> Self {
         Self {
             audit,
             health,
+            teller,
             shards,
             configs,
             first: AtomicUsize::new(0),
@@ -442,6 +448,7 @@ impl Api {
                 return report.map_err(|error| Problem::internal(error.to_string()));
             }
             AskedShards::Health => return self.health.answer(command),
+            AskedShards::Receiver => return self.teller.answer(command),
             AskedShards::Any => self.any()?,
             AskedShards::Named => self.named(shard.unwrap_or_default())?,
         };

@@ -5,7 +5,7 @@ use crate::access::ApiCaller;
 use crate::joining::JoinDoor;
 use crate::problem::Problem;
 use crate::secrets::{Passwords, code, code_digest, digest, secret, token};
-use operator::{AccessRole, AdmissionStep, Command, SessionReport};
+use operator::{AccessRole, AdmissionStep, Command, SessionReport, way_without_secrets};
 use serde_json::{Value, json};
 
 /// How long somebody stays signed in, seconds.
@@ -156,6 +156,7 @@ pub fn without_secrets(mut command: Command) -> Command {
             hide(code);
         }
         Command::HostJoin { invitation } => NOT_KEPT.clone_into(invitation),
+        Command::NotifyAdd { way, .. } => *way = way_without_secrets(way),
         _ => {}
     }
     command
@@ -209,6 +210,29 @@ mod tests {
         assert!(changed.is_ok());
         assert!(!format!("{heard:?}").contains(&password), "{heard:?}");
         assert!(!format!("{:?}", without_secrets(change)).contains(&password));
+    }
+
+    /// What a receiver of notifications is told with is for the directory, and not for the audit.
+    #[test]
+    fn the_audit_has_no_secret_of_a_receiver() {
+        let ways = [
+            json!({
+                "kind": "webhook", "url": "https://a.example/planted", "secret": "planted",
+                "ca": "planted",
+            }),
+            json!({
+                "kind": "email", "address": "a@b.c", "from": "a@b.c", "smtp": "m:25",
+                "tls": "tls", "user": "u", "password": "planted", "ca": "planted",
+            }),
+        ];
+        for way in ways {
+            let add = json!({ "command": "notify-add", "name": "ops", "way": way });
+            let add: Command = serde_json::from_value(add).expect("a command");
+            assert!(serde_json::to_string(&add).expect("JSON").contains("planted"));
+
+            let kept = serde_json::to_string(&without_secrets(add)).expect("JSON");
+            assert!(!kept.contains("planted") && kept.contains(NOT_KEPT), "{kept}");
+        }
     }
 
     #[test]

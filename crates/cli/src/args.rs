@@ -13,8 +13,10 @@ pub use audit::AuditCommand;
 
 mod api;
 pub use self::api::ApiCommand;
+mod notify;
 mod orphan;
 
+pub use notify::{NotifyAddArgs, NotifyCommand};
 pub use orphan::{DirectoryCommand, OrphanCommand};
 
 mod machine;
@@ -59,9 +61,11 @@ mod scrub;
 
 pub use scrub::ScrubCommand;
 
+mod support;
 mod token;
 mod user;
 
+pub use support::SupportArgs;
 pub use token::TokenCommand;
 pub use user::UserCommand;
 
@@ -127,6 +131,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     },
     /// Show what is wrong, what that means for the data, and which command mends it
     Health(HealthArgs),
+    /// Who is told of what health checks find: by webhook, mail or syslog
+    #[command(subcommand, arg_required_else_help = true)]
+    Notify(NotifyCommand),
     /// Look at and control hosts
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),
@@ -175,6 +182,8 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Who changed what, from where, and what came of it
     #[command(subcommand, arg_required_else_help = true)]
     Audit(AuditCommand),
+    /// Gather what somebody who helps wants to see into one file, without secrets
+    SupportBundle(SupportArgs),
     /// The API, for programs
     #[command(subcommand)]
     Api(ApiCommand),

@@ -48,6 +48,14 @@ pub fn look<A: DeserializeOwned>(door: &ApiDoor, path: &str) -> Result<A> {
     door.api.get(path).map_err(|error| refused(door, error))
 }
 
+/// Reads the text that is at a path of the API's listener.
+///
+/// # Errors
+/// As of [`ask`].
+pub fn text(door: &ApiDoor, path: &str) -> Result<String> {
+    door.api.text(path).map_err(|error| refused(door, error))
+}
+
 fn refused(door: &ApiDoor, error: CallError) -> anyhow::Error {
     match error {
         CallError::Away(error) if error.kind() == PermissionDenied => {

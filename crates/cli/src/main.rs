@@ -12,7 +12,7 @@
 //! command line       main, args, door      what was asked, and who carries it out
 //! operator           commands, hosts       the cluster and its hosts
 //!                    watch, health
-//!                    volume, orphan, scrub, token, user, audit
+//!                    volume, orphan, scrub, token, user, audit, notify, support
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
 //!                    gather                the answers of all hosts as one report
@@ -58,6 +58,7 @@ mod machine;
 mod maintenance;
 mod member;
 mod memory;
+mod notify;
 mod orphan;
 mod output;
 mod pages;
@@ -71,6 +72,7 @@ mod resync;
 mod scrub;
 mod serve;
 mod shards;
+mod support;
 mod target;
 mod token;
 mod upgrade;
@@ -246,7 +248,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Scrub(command) => scrub::scrub(cli, command),
         GabionCommand::Token(command) => token::token(cli, command),
         GabionCommand::User(command) => user::user(cli, command),
+        GabionCommand::Notify(command) => notify::notify(cli, command),
         GabionCommand::Audit(command) => audit::audit(cli, *command),
+        GabionCommand::SupportBundle(args) => support::support(cli, args),
         GabionCommand::Api(command) => serve::api(*command),
         GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),
         GabionCommand::Pages(command) => pages::pages(command),

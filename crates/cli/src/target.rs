@@ -100,6 +100,36 @@ impl TargetHost {
         Some((address, keys.join(api::CA_FILE))).filter(|(_, file)| file.exists())
     }
 
+    /// Configuration files of the hosts of this machine: none of them has keys.
+    pub fn config_files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Local(layout, cluster) => {
+                cluster.host_names().iter().map(|name| layout.host_config(name)).collect()
+            }
+            Self::Host(files) => {
+                let first = files.keys().join("host.toml");
+                let shards = files.shards.iter().map(|shard| shard.path.clone());
+                let mut all: Vec<PathBuf> = std::iter::once(first).chain(shards).collect();
+                all.dedup();
+                all.extend(files.member_file());
+                all
+            }
+        }
+    }
+
+    /// The file with what the hosts report; none: it is in the journal.
+    pub fn log_file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Local(layout, _) => Some(layout.log()),
+            Self::Host(_) => None,
+        }
+    }
+
+    /// Names and control sockets of all shards that run on this machine.
+    pub fn control_sockets(&self) -> Vec<(String, PathBuf)> {
+        self.hosts()
+    }
+
     /// Names and control sockets of all shards of hosts that could be asked, in the order of their
     /// numbers.
     fn hosts(&self) -> Vec<(String, PathBuf)> {

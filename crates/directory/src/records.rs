@@ -24,6 +24,7 @@ mod maintenance;
 mod orphan;
 mod owner;
 mod policy;
+mod receivers;
 mod settings;
 mod stored;
 mod users;
@@ -69,6 +70,11 @@ pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, Maint
 pub use orphan::{About, Missing, OrphanRecord};
 pub use owner::OwnerRecord;
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
+pub use receivers::{
+    MailTls, NoticeLevel, NoticeReceiver, RECEIVERS_MAX, ReceiverTrouble, ReceiverWay,
+    ReceiversRecord, SecretText, TOLD_TIMES_MAX, TROUBLE_BYTES_MAX, ToldCheck, is_host_and_port,
+    is_mail_address, is_webhook_url, receivers_key,
+};
 pub use settings::{
     FORMAT_ENCRYPT_LINKS, FORMAT_NO_REBALANCE, FORMAT_REBUILD_RESERVE, FORMAT_RESYNC_LIMIT,
     REPAIR_DELAY_DEFAULT, REPAIR_DELAY_MAX, SettingsRecord,

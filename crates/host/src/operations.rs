@@ -10,6 +10,7 @@
 //! | `volumes` | creating, changing, growing, moving and deleting volumes |
 //! | `policies` | rules under a name, and the volumes that follow them |
 //! | `hosts` | taking a host out of the cluster |
+//! | `receivers` | who is told of what health checks find |
 //! | `domains` | hosts that may fail together |
 //! | `maintenance` | hosts that are about to be stopped |
 //! | `repair` | settings of the cluster, repair on demand |
@@ -28,6 +29,7 @@ mod maintenance;
 mod metrics;
 mod orphan;
 mod policies;
+mod receivers;
 mod repair;
 mod resync;
 mod scrub;
@@ -177,7 +179,13 @@ impl Operations {
                 reply(self.scrub_command(&command))
             }
             Command::HealthShow | Command::HealthHistory { .. } => for_the_api(),
-            Command::HealthSilence { .. } | Command::HealthUnsilence { .. } => for_the_api(),
+            #[rustfmt::skip]
+            command @ (Command::NotifyList | Command::NotifyShow { .. }
+            | Command::NotifyAdd { .. } | Command::NotifyDelete { .. }) =>
+                self.receiver_command(command).await,
+            #[rustfmt::skip]
+            Command::HealthSilence { .. } | Command::HealthUnsilence { .. }
+            | Command::NotifyTest { .. } => for_the_api(),
             Command::Stop => self.stop(),
         }
     }

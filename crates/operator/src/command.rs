@@ -8,7 +8,10 @@ pub use admission::AdmissionStep;
 pub(crate) use parts::one;
 pub use parts::{GroupConfig, NewVolume, PolicyRules, RateLimit};
 
-use directory::{AccessRole, ClusterKind, Connections, Labels, MaintenanceMode, Writers};
+use directory::{
+    AccessRole, ClusterKind, Connections, Labels, MaintenanceMode, NoticeLevel, ReceiverWay,
+    Writers,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -497,6 +500,40 @@ pub enum Command {
     HealthUnsilence {
         /// The check.
         check: String,
+    },
+    /// Who is told of what health checks find; without secrets.
+    NotifyList,
+    /// One of them.
+    NotifyShow {
+        /// Its name.
+        name: String,
+    },
+    /// Has somebody told of what health checks find, from now on.
+    NotifyAdd {
+        /// Its name.
+        name: String,
+        /// How it is told.
+        way: ReceiverWay,
+        /// What is less bad is not told; none given: yellow.
+        #[serde(default)]
+        from_state: Option<NoticeLevel>,
+        /// The groups of checks that it is told of; none named: all.
+        #[serde(default)]
+        groups: Vec<String>,
+        /// After so many seconds it is reminded of what is still wrong: an hour to thirty days.
+        /// None: never.
+        #[serde(default)]
+        remind_seconds: Option<u64>,
+    },
+    /// Tells it nothing more.
+    NotifyDelete {
+        /// Its name.
+        name: String,
+    },
+    /// Sends it a message that says that it is a test.
+    NotifyTest {
+        /// Its name.
+        name: String,
     },
     /// Ends the host's daemon cleanly.
     Stop,

@@ -8,7 +8,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `table` | all checks |
-//! | `hosts`, `devices`, `volumes`, `cluster` | what each looks at |
+//! | `hosts`, `devices`, `volumes`, `cluster`, `notifications` | what each looks at |
 //! | `check` | what a check is, and what it finds |
 //! | `facts` | what checks look at |
 //! | `book` | states over time: since when, what flaps, what is silenced |
@@ -19,6 +19,7 @@ mod cluster;
 mod devices;
 mod facts;
 mod hosts;
+mod notifications;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,10 @@ pub use command::{
     AdmissionStep, Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, NewVolume,
     PolicyRules, RateLimit,
 };
-pub use directory::AccessRole;
+pub use directory::{
+    AccessRole, MailTls, NoticeLevel, NoticeReceiver, ReceiverTrouble, ReceiverWay, SecretText,
+    ToldCheck,
+};
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BLOCKS_LOST, BLOCKS_MENDED, BackupReport, CachedReport, CheckReport, CheckState, ClassReport,
@@ -29,13 +32,13 @@ pub use report::{
     HostLevel, HostReport, HostState, InviteReport, JoinReport, LatencyReport, LayoutReport,
     LimitedReport, LinksReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse,
     MetricsReport, MoveReport, MovedCopy, NewCodeReport, NewSessionReport, NewTokenReport,
-    NotFollowing, NotRepaired, OperationKind, OperationReport, OrphanReport, OwnedVolume,
-    PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
-    ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
-    ResyncReason, ResyncReport, ResyncSum, ResyncTotals, Role, ScrubReport, SessionReport,
-    SpaceReport, StageReport, StageTotal, StalePart, StaleReport, StatusReport, TokenReport,
-    TrafficReport, TrashedReport, TurnsReport, UpgradeReport, UserReport, VolumePolicy,
-    VolumeReport, VolumeTally, VolumeWithoutHost, WriterReport, WritesReport, by_host,
-    seconds_left, shards_of,
+    NotFollowing, NotRepaired, NotifyTestReport, OperationKind, OperationReport, OrphanReport,
+    OwnedVolume, PlaceKind, PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport,
+    PolicyReport, ReadCacheReport, ReceiverReport, ReceiversReport, RemovalReport, RepairReport,
+    RepairedCopy, RequestsReport, RestoreReport, ResyncReason, ResyncReport, ResyncSum,
+    ResyncTotals, Role, ScrubReport, SessionReport, SpaceReport, StageReport, StageTotal,
+    StalePart, StaleReport, StatusReport, TokenReport, TrafficReport, TrashedReport, TurnsReport,
+    UpgradeReport, UserReport, VolumePolicy, VolumeReport, VolumeTally, VolumeWithoutHost,
+    WriterReport, WritesReport, by_host, seconds_left, shards_of, way_without_secrets,
 };
 pub use volume::LATENCY_BOUNDS_US;

@@ -10,6 +10,7 @@ mod memory;
 mod metrics;
 mod placement;
 mod policy;
+mod receivers;
 mod resync;
 mod writes;
 
@@ -36,6 +37,7 @@ pub use policy::{
     ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,
     PolicyCheckReport, PolicyEditReport, PolicyReport, VolumePolicy,
 };
+pub use receivers::{NotifyTestReport, ReceiverReport, ReceiversReport, way_without_secrets};
 pub use resync::seconds_left;
 pub use resync::{ResyncReason, ResyncReport, ResyncSum};
 use serde::{Deserialize, Serialize};

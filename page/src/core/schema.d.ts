@@ -481,6 +481,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/receivers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["notify_list"];
+        put?: never;
+        post: operations["notify_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/receivers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["notify_show"];
+        put?: never;
+        post?: never;
+        delete: operations["notify_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/receivers/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["notify_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/repairs": {
         parameters: {
             query?: never;
@@ -1316,6 +1364,7 @@ export interface components {
             silent: number;
             waiting_bytes: number;
         };
+        MailTls: "starttls" | "tls" | "none";
         MaintenanceMode: "ensure-accessibility" | "full-evacuation" | "none";
         MaintenanceReport: {
             copies: number;
@@ -1401,6 +1450,12 @@ export interface components {
         NotRepaired: {
             volume: string;
             why: string;
+        };
+        NoticeLevel: "yellow" | "red";
+        NotifyTestReport: {
+            answer: string;
+            id: string;
+            name: string;
         };
         OperationKind: "read" | "write" | "zero" | "discard" | "flush";
         OperationReport: {
@@ -1512,6 +1567,44 @@ export interface components {
             used_bytes: number;
             written_per_read?: number | null;
         };
+        ReceiverReport: {
+            created: number;
+            from_state: components["schemas"]["NoticeLevel"];
+            groups: string[];
+            has_secret: boolean;
+            is_in_clear: boolean;
+            kind: string;
+            name: string;
+            open: number;
+            remind_seconds?: number | null;
+            target: string;
+            told_at?: number | null;
+            trouble?: string | null;
+            trouble_since?: number | null;
+        };
+        ReceiverTrouble: {
+            since: number;
+            why: string;
+        };
+        ReceiverWay: {
+            ca?: string | null;
+            kind: "webhook";
+            secret?: components["schemas"]["SecretText"] | null;
+            url: components["schemas"]["SecretText"];
+        } | {
+            address: string;
+            ca?: string | null;
+            from: string;
+            kind: "email";
+            password?: components["schemas"]["SecretText"] | null;
+            smtp: string;
+            tls: components["schemas"]["MailTls"];
+            user?: string | null;
+        } | {
+            address?: string | null;
+            kind: "syslog";
+            tcp?: boolean;
+        };
         RemovalReport: {
             copies: number;
             host: string;
@@ -1599,6 +1692,7 @@ export interface components {
             unrepaired_blocks: number;
             verified_blocks: number;
         };
+        SecretText: string;
         SessionReport: {
             expires?: number | null;
             is_user: boolean;
@@ -1664,6 +1758,13 @@ export interface components {
             expires: number;
             name: string;
             role: components["schemas"]["AccessRole"];
+        };
+        ToldCheck: {
+            check: string;
+            is_flapping?: boolean;
+            level?: components["schemas"]["NoticeLevel"] | null;
+            number: number;
+            times: number[];
         };
         TrafficReport: {
             clients: number;
@@ -2750,6 +2851,137 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PolicyCheckReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    notify_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReceiverReport"][];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    notify_add: {
+        parameters: {
+            query?: never;
+            header?: {
+                "idempotency-key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    from_state?: components["schemas"]["NoticeLevel"] | null;
+                    groups?: string[];
+                    name: string;
+                    remind_seconds?: number | null;
+                    way: components["schemas"]["ReceiverWay"];
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReceiverReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    notify_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReceiverReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    notify_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                "idempotency-key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReceiverReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    notify_test: {
+        parameters: {
+            query?: never;
+            header?: {
+                "idempotency-key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotifyTestReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];

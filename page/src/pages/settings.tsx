@@ -8,6 +8,7 @@ import { Dialog, Opens } from "../parts/dialog";
 import { Shown, useLoaded } from "../parts/loading";
 import { t, word } from "../texts";
 import { Domains } from "./domains";
+import { Receivers } from "./receivers";
 
 type Cluster = Schemas["ClusterReport"];
 
@@ -196,6 +197,9 @@ export function Settings() {
           </>
         )}
       </Shown>
+      <Card title={t("receivers")}>
+        <Receivers />
+      </Card>
       <Card title={t("domains")}>
         <Domains />
       </Card>

@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get};
+use notify::ReceiverCounts;
 use operator::{CheckState, Command, MetricsReport};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -31,6 +32,9 @@ const TURN_MAX: Duration = Duration::from_secs(4);
 pub(crate) type CheckStates =
     Arc<dyn Fn() -> Vec<(&'static str, &'static str, CheckState)> + Send + Sync>;
 
+/// Says what became of messages to each receiver of notifications.
+pub(crate) type CountsOfReceivers = Arc<dyn Fn() -> Vec<(String, ReceiverCounts)> + Send + Sync>;
+
 /// What a shard says, read into its type at once.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,12 +50,19 @@ fn metrics_within(socket: &Path, patience: Duration) -> Option<MetricsReport> {
     }
 }
 
+/// What is told beside what shards say.
+#[derive(Clone)]
+pub(crate) struct Beside {
+    pub(crate) checks: CheckStates,
+    pub(crate) receivers: CountsOfReceivers,
+}
+
 /// The endpoint for these shards. Scrapes take turns.
-pub(crate) fn endpoint(shards: Vec<ShardDoor>, checks: CheckStates) -> MethodRouter {
+pub(crate) fn endpoint(shards: Vec<ShardDoor>, beside: Beside) -> MethodRouter {
     let (shards, turn) = (Arc::new(shards), Arc::new(Semaphore::new(1)));
     get(move |request: Request| {
         let (shards, turn) = (Arc::clone(&shards), Arc::clone(&turn));
-        let checks = Arc::clone(&checks);
+        let beside = beside.clone();
         async move {
             let Ok(Ok(turn)) = tokio::time::timeout(TURN_MAX, turn.acquire_owned()).await else {
                 return Problem::other_scrape().into_response();
@@ -60,7 +71,7 @@ pub(crate) fn endpoint(shards: Vec<ShardDoor>, checks: CheckStates) -> MethodRou
             let said = tokio::task::spawn_blocking(move || {
                 // Until the shards have answered, also where whoever asked is gone by then.
                 let _turn = turn;
-                print(look(&shards, &checks), form)
+                print(look(&shards, &beside), form)
             });
             match said.await {
                 Ok(Ok(text)) => {
@@ -83,10 +94,11 @@ fn form(request: &Request) -> Form {
     }
 }
 
-fn look(shards: &[ShardDoor], checks: &CheckStates) -> Scrape {
+fn look(shards: &[ShardDoor], beside: &Beside) -> Scrape {
     let begun = Instant::now();
     let (answers, silent) = ask(shards, WAIT, metrics_within);
-    Scrape { answers, silent, took: begun.elapsed(), checks: checks() }
+    let (checks, receivers) = ((beside.checks)(), (beside.receivers)());
+    Scrape { answers, silent, took: begun.elapsed(), checks, receivers }
 }
 
 /// What each shard that answers within a second counts and measures.

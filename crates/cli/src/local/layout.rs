@@ -186,7 +186,8 @@ impl Layout {
         self.root.join("lock")
     }
 
-    pub(super) fn log(&self) -> PathBuf {
+    /// What the hosts report.
+    pub fn log(&self) -> PathBuf {
         self.root.join("gabion.log")
     }
 

@@ -476,6 +476,7 @@ fn keys_name_their_records_both_ways() {
 }
 
 mod access;
+mod receivers;
 
 #[test]
 fn hosts_in_maintenance_are_named_once_each() {

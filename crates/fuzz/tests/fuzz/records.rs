@@ -27,6 +27,7 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/settings-2.json"),
         include_bytes!("../../../directory/fixtures/maintenance-1.json"),
         include_bytes!("../../../directory/fixtures/access-1.json"),
+        include_bytes!("../../../directory/fixtures/receivers-1.json"),
         include_bytes!("../../../directory/fixtures/domains-1.json"),
         include_bytes!("../../../directory/fixtures/object-1.json"),
         include_bytes!("../../../directory/fixtures/policy-1.json"),
@@ -79,6 +80,7 @@ fn decoded(input: &[u8]) {
     again(input, MaintenanceRecord::decode, MaintenanceRecord::encode);
     again(input, AccessRecord::decode, AccessRecord::encode);
     again(input, UsersRecord::decode, UsersRecord::encode);
+    again(input, ReceiversRecord::decode, ReceiversRecord::encode);
 }
 
 fn records_of(input: &[u8]) {

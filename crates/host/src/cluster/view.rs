@@ -6,9 +6,9 @@
 use crate::mutations::Mutations;
 use base::{ComponentId, Map, ObjectId, SECTOR_SIZE, Set, ShardId, VolumeId, WriterEpoch};
 use directory::{
-    AccessRecord, AliveRecord, ClusterKind, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry,
-    Level, MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
-    RemovedShardRecord, SettingsRecord, ShardRecord, UsersRecord, VolumeRecord, Writing,
+    AliveRecord, ClusterKind, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, Level,
+    MaintenanceRecord, ObjectRecord, OrphanRecord, OwnerRecord, PolicyRecord, RecordError,
+    RemovedShardRecord, SettingsRecord, ShardRecord, VolumeRecord, Writing,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -526,16 +526,6 @@ impl View {
     /// The hosts in maintenance.
     pub fn maintenance(&self) -> MaintenanceRecord {
         self.0.maintenance.borrow().clone().unwrap_or_default()
-    }
-
-    /// Tokens that open the API over the network.
-    pub fn access(&self) -> AccessRecord {
-        self.0.access.tokens()
-    }
-
-    /// Who may sign in, and who has.
-    pub fn users(&self) -> UsersRecord {
-        self.0.access.users()
     }
 
     /// The fault domains, and the hosts in them.

@@ -52,6 +52,10 @@ impl Operations {
                 reply(self.put_invite((seconds, &digest)).await)
             }
             AdmissionStep::InviteUse { digest } => reply(self.use_invite(&digest).await),
+            AdmissionStep::ReceiversGet => reply(Ok(self.receivers_with_secrets())),
+            AdmissionStep::ReceiverNote { name, created, told, trouble } => {
+                reply(self.note_receiver((&name, created), &told, trouble).await)
+            }
         }
     }
 

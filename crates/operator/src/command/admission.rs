@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the API asks when somebody brings a secret, or gets one. The API makes secrets and looks at
-//! them; a shard gets their digests.
+//! them; a shard gets their digests. Of receivers it keeps the secrets themselves, and gives them
+//! to the API, which uses them.
 
-use directory::AccessRole;
+use directory::{AccessRole, ReceiverTrouble, ToldCheck};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -80,5 +81,18 @@ pub enum AdmissionStep {
     InviteUse {
         /// SHA-256 of its secret, 64 hexadecimal digits.
         digest: String,
+    },
+    /// Who is told of what health checks find, with their secrets: who tells them needs these.
+    ReceiversGet,
+    /// Notes what a receiver was told, or that it cannot be told.
+    ReceiverNote {
+        /// Its name.
+        name: String,
+        /// When it was made: one of the same name that was made later is another one.
+        created: u64,
+        /// What it was told. Older than what is known: not noted.
+        told: Vec<ToldCheck>,
+        /// Why it cannot be told; none: it can.
+        trouble: Option<ReceiverTrouble>,
     },
 }

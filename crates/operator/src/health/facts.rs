@@ -2,7 +2,8 @@
 //! What checks look at.
 
 use crate::report::{
-    GroupReport, Health, HostReport, HostState, MetricsReport, StatusReport, TokenReport,
+    GroupReport, Health, HostReport, HostState, MetricsReport, ReceiverReport, StatusReport,
+    TokenReport,
 };
 
 /// Over so many seconds, at most, is seen what counters gained.
@@ -19,6 +20,8 @@ pub struct HealthFacts {
     pub metrics: Vec<MetricsReport>,
     /// The tokens of the API; none where nobody said.
     pub tokens: Option<Vec<TokenReport>>,
+    /// Who is told of what is found; none where nobody said.
+    pub receivers: Option<Vec<ReceiverReport>>,
     /// What shards had counted at the beginning of the window; none of those that began since.
     pub before: Vec<ShardCounts>,
     /// What is wrong with the members of the directory; none where the hosts do not keep it by

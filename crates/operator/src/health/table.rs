@@ -2,11 +2,13 @@
 //! All checks, group by group. Ids are promises to those who silence them or alert on them.
 
 use super::check::HealthCheck;
-use super::{cluster, devices, hosts, volumes};
+use super::{cluster, devices, hosts, notifications, volumes};
 
 /// All checks, in the order in which they are shown.
 pub fn checks() -> impl Iterator<Item = &'static HealthCheck> {
-    [hosts::CHECKS, devices::CHECKS, volumes::CHECKS, cluster::CHECKS].into_iter().flatten()
+    [hosts::CHECKS, devices::CHECKS, volumes::CHECKS, cluster::CHECKS, notifications::CHECKS]
+        .into_iter()
+        .flatten()
 }
 
 /// The check of this id.
