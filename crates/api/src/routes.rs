@@ -5,6 +5,7 @@
 //! A route carries out one [`operator::Command`]. Names in `{}` and the fields of the body, or of
 //! the query where there is no body, are the command's own fields.
 
+use operator::history::{PerformanceReport, PerformanceTop};
 use operator::{
     AccessRole, BackupReport, CheckReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
     HealthHistory, HealthReport, InviteReport, JoinReport, MaintenanceReport, MetricsReport,
@@ -78,6 +79,8 @@ pub enum AskedShards {
     Named,
     /// None: the API looks at all of them from time to time, and says what it has seen.
     Health,
+    /// The same of what they did.
+    Performance,
 }
 
 /// A schema, where it is named.
@@ -191,7 +194,7 @@ pub const WITHOUT_ROUTE: [(&str, &str); 2] = [
 ];
 
 use AccessRole::{Administrator as Administer, Operator as Operate, Viewer as View};
-use AskedShards::{All, Health as Watched, Named as OfShard};
+use AskedShards::{All, Health as Watched, Named as OfShard, Performance as Kept};
 use Method::{Delete, Get, Patch, Post, Put};
 
 const VOLUME: RouteAnswer = one::<VolumeReport>();
@@ -250,6 +253,9 @@ pub const ROUTES: &[Route] = &[
     route(Get, "/health/history", "health-history", View, one::<HealthHistory>()).of(Watched),
     route(Put, "/health/{check}/silence", "health-silence", Operate, CHECK).of(Watched),
     route(Delete, "/health/{check}/silence", "health-unsilence", Operate, CHECK).of(Watched),
+    route(Get, "/performance/{kind}", "performance-top", View, one::<PerformanceTop>()).of(Kept),
+    route(Get, "/performance/{kind}/{name}", "performance-show", View, one::<PerformanceReport>())
+        .of(Kept),
     route(Get, "/tokens", "token-list", Administer, many::<TokenReport>()),
     route(Post, "/tokens", "token-create", Administer, one::<NewTokenReport>()),
     route(Delete, "/tokens/{name}", "token-delete", Administer, one::<TokenReport>()),

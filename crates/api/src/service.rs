@@ -10,6 +10,7 @@ use crate::configs::ShardConfigs;
 use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
 use crate::health::HealthWatch;
+use crate::history::PerformanceWatch;
 use crate::joining::JoinDoor;
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
@@ -99,6 +100,7 @@ pub(crate) struct Api {
     listeners: Arc<Listeners>,
     audit: AuditLog,
     health: Arc<HealthWatch>,
+    performance: Arc<PerformanceWatch>,
 }
 
 pub(crate) fn router(api: &Arc<Api>) -> Router {
@@ -141,10 +143,15 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
     router = router.route(&format!("{PREFIX}/audit"), audit);
     let health = Arc::clone(&api.health);
     let states = move || health.states();
+    let performance = Arc::clone(&api.performance);
+    let counts = move || performance.counts();
     let describe =
         get(|_: Extension<ApiCaller>| async { json(StatusCode::OK, document().to_string()) });
     router
-        .route("/metrics", metrics::endpoint(api.shards.clone(), Arc::new(states)))
+        .route(
+            "/metrics",
+            metrics::endpoint(api.shards.clone(), (Arc::new(states), Arc::new(counts))),
+        )
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {
             let page = page::answer(&request);
@@ -202,12 +209,14 @@ impl Api {
     pub(crate) fn new(
         shards: Vec<ShardDoor>,
         configs: Arc<dyn ShardConfigs>,
-        (audit, health, run): (AuditLog, Arc<HealthWatch>, u64),
+        (audit, run): (AuditLog, u64),
+        (health, performance): (Arc<HealthWatch>, Arc<PerformanceWatch>),
         door: Option<JoinDoor>,
     ) -> Self {
         Self {
             audit,
             health,
+            performance,
             shards,
             configs,
             first: AtomicUsize::new(0),
@@ -442,6 +451,7 @@ impl Api {
                 return report.map_err(|error| Problem::internal(error.to_string()));
             }
             AskedShards::Health => return self.health.answer(command),
+            AskedShards::Performance => return self.performance.answer(command),
             AskedShards::Any => self.any()?,
             AskedShards::Named => self.named(shard.unwrap_or_default())?,
         };

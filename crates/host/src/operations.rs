@@ -175,6 +175,7 @@ impl Operations {
                 reply(self.scrub_command(&command))
             }
             Command::HealthShow | Command::HealthHistory { .. } => for_the_api(),
+            Command::PerformanceShow { .. } | Command::PerformanceTop { .. } => for_the_api(),
             Command::HealthSilence { .. } | Command::HealthUnsilence { .. } => for_the_api(),
             Command::Stop => self.stop(),
         }

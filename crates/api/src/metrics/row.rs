@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A row of the table of metrics, and how it becomes series.
 
+use crate::history::HistoryCounts;
 use operator::{
     CheckState, DeviceReport, GroupReport, Health, LATENCY_BOUNDS_US, MetricsReport,
     OperationReport, Role,
@@ -58,6 +59,8 @@ pub(crate) struct Scrape {
     pub(super) took: Duration,
     /// What is shown of health checks: group, id, state.
     pub(super) checks: Vec<(&'static str, &'static str, CheckState)>,
+    /// What is counted of the history of performance.
+    pub(super) history: HistoryCounts,
 }
 
 pub(super) type Labels = &'static [&'static str];

@@ -4,6 +4,7 @@
 use super::row::Scrape;
 use super::text::{Form, print};
 use crate::gather::{AnswerWait, ShardDoor, ask};
+use crate::history::HistoryCounts;
 use crate::mailbox::exchange;
 use crate::problem::Problem;
 use axum::extract::Request;
@@ -31,6 +32,9 @@ const TURN_MAX: Duration = Duration::from_secs(4);
 pub(crate) type CheckStates =
     Arc<dyn Fn() -> Vec<(&'static str, &'static str, CheckState)> + Send + Sync>;
 
+/// Says what is counted of the history of performance.
+pub(crate) type KeptCounts = Arc<dyn Fn() -> HistoryCounts + Send + Sync>;
+
 /// What a shard says, read into its type at once.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -47,11 +51,14 @@ fn metrics_within(socket: &Path, patience: Duration) -> Option<MetricsReport> {
 }
 
 /// The endpoint for these shards. Scrapes take turns.
-pub(crate) fn endpoint(shards: Vec<ShardDoor>, checks: CheckStates) -> MethodRouter {
+pub(crate) fn endpoint(
+    shards: Vec<ShardDoor>,
+    (checks, history): (CheckStates, KeptCounts),
+) -> MethodRouter {
     let (shards, turn) = (Arc::new(shards), Arc::new(Semaphore::new(1)));
     get(move |request: Request| {
         let (shards, turn) = (Arc::clone(&shards), Arc::clone(&turn));
-        let checks = Arc::clone(&checks);
+        let (checks, history) = (Arc::clone(&checks), Arc::clone(&history));
         async move {
             let Ok(Ok(turn)) = tokio::time::timeout(TURN_MAX, turn.acquire_owned()).await else {
                 return Problem::other_scrape().into_response();
@@ -60,7 +67,7 @@ pub(crate) fn endpoint(shards: Vec<ShardDoor>, checks: CheckStates) -> MethodRou
             let said = tokio::task::spawn_blocking(move || {
                 // Until the shards have answered, also where whoever asked is gone by then.
                 let _turn = turn;
-                print(look(&shards, &checks), form)
+                print(look(&shards, &checks, history()), form)
             });
             match said.await {
                 Ok(Ok(text)) => {
@@ -83,10 +90,10 @@ fn form(request: &Request) -> Form {
     }
 }
 
-fn look(shards: &[ShardDoor], checks: &CheckStates) -> Scrape {
+fn look(shards: &[ShardDoor], checks: &CheckStates, history: HistoryCounts) -> Scrape {
     let begun = Instant::now();
     let (answers, silent) = ask(shards, WAIT, metrics_within);
-    Scrape { answers, silent, took: begun.elapsed(), checks: checks() }
+    Scrape { answers, silent, took: begun.elapsed(), checks: checks(), history }
 }
 
 /// What each shard that answers within a second counts and measures.

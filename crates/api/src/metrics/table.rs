@@ -3,12 +3,13 @@
 //! them: a row may be added, and none changes its meaning.
 
 use super::row::Metric;
-use super::{checks, cluster, device, group, shard, traffic};
+use super::{checks, cluster, device, group, history, shard, traffic};
 
 /// All metrics.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     [
         checks::METRICS,
+        history::METRICS,
         cluster::METRICS,
         shard::METRICS,
         traffic::METRICS,
