@@ -90,6 +90,7 @@ fn stop_on_signal(config: &HostConfig, member: DirectoryMember) {
 
 /// Runs a host on this thread until it is stopped.
 pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
+    crate::cpu::this_thread_is(&config.name);
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(slowed_down(driver, config)?, Box::new(Fifo));
     let (inner, mut config) = (env.clone(), config.clone());

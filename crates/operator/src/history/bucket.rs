@@ -36,6 +36,12 @@ fn most(kind: HistoryKind) -> usize {
 }
 
 impl HistoryBucket {
+    /// One in which nothing was done in so many milliseconds.
+    #[must_use]
+    pub fn seen(covered_ms: u64) -> Self {
+        Self { covered_ms, ..Self::default() }
+    }
+
     /// Adds a record of an object; an empty one is nothing.
     pub fn add_record(&mut self, kind: HistoryKind, name: &str, record: &HistoryRecord) {
         if !record.is_empty() {
