@@ -3,19 +3,24 @@
 
 use super::store::HistoryRead;
 use super::{PerformanceWatch, lock, wall_ms};
+use crate::gather::ShardDoor;
+use crate::mailbox::exchange;
 use crate::once::Outcome;
 use crate::problem::Problem;
-use operator::Command;
 use operator::history::{
     HistoryBucket, HistoryKind, HistoryMeasure, HistoryRecord, HistorySpan, POINTS_DEFAULT,
     POINTS_MAX, PerformanceKind, PerformancePoint, PerformanceReport, PerformanceRow,
     PerformanceTop, decode_bucket, points, wanted,
 };
+use operator::{Command, CommandReply};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What is answered where nothing is said: an hour, and ten seconds.
 const SHOWN_SECONDS: u64 = 3600;
 const TOP_SECONDS: u64 = 10;
+/// A shard that has not said by then whether it knows a volume is not waited for.
+const ALIVE_MAX: Duration = Duration::from_secs(2);
 /// What may be asked for.
 const TOP_SECONDS_MIN: u64 = 5;
 const TOP_SECONDS_MAX: u64 = 300;
@@ -117,7 +122,7 @@ impl PerformanceWatch {
         drop(book);
         let HistoryRead { records, covered_ms } = read;
         let is_there = records.values().any(|record| !record.is_empty());
-        if !is_there && !is_known {
+        if !is_there && !is_known && !self.is_volume(kind, name) {
             return Err(Problem::no_performance(kind.name(), name));
         }
         let (points, all) = points(kind, span, &records, &covered_ms);
@@ -131,6 +136,18 @@ impl PerformanceWatch {
             points,
             all,
         })
+    }
+
+    /// Whether something is a volume that nobody used so far: shards tell of it when they are
+    /// asked.
+    fn is_volume(&self, kind: PerformanceKind, name: &str) -> bool {
+        let command = Command::VolumeShow { name: name.to_owned() };
+        let says = |(_, socket): &ShardDoor| match exchange(socket, &command, ALIVE_MAX) {
+            Ok(CommandReply::Ok(_)) => Some(true),
+            Ok(CommandReply::Error(_)) => Some(false),
+            Err(_) => None,
+        };
+        kind == PerformanceKind::Volume && self.shards.iter().find_map(says).unwrap_or(false)
     }
 
     fn top(&self, kind: PerformanceKind, now: u64, seconds: u64, limit: usize) -> PerformanceTop {

@@ -30,7 +30,7 @@ const BYTES_NAME: &str = "bytes";
 const CACHE_BYTES: usize = 4 << 20;
 /// Most bytes of values. Beyond, the oldest days of five minutes go, one with each write. 200
 /// volumes that are always read and written need about 600 MiB.
-const BYTES_MAX: u64 = 1 << 30;
+pub(super) const BYTES_MAX: u64 = 1 << 30;
 
 type BlockKey = (u64, u8, &'static str);
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("about");

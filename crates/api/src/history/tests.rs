@@ -94,10 +94,14 @@ fn all_that_was_done_is_in_each_resolution_that_goes_back_so_far() {
     let mut store = folder.store();
     let (hours, mut count) = (26, 0);
     let end = BEGIN + hours * 3600;
+    let mut batch = BTreeMap::new();
     for at in (BEGIN..end).step_by(60) {
         let done = bucket(2, at % 7 + 1, 1);
         count += done.record(HistoryKind::Volume, "volume001").requests();
-        store.write(at + 60, &one(at, done)).expect("written");
+        batch.insert(at, done);
+        if batch.len() == 30 {
+            store.write(at + 60, &std::mem::take(&mut batch)).expect("written");
+        }
         if at % 18_000 == 0 {
             drop(store);
             store = folder.store();
@@ -163,11 +167,17 @@ fn nothing_is_older_or_larger_than_its_bound() {
     };
     let (mut at, mut largest) = (BEGIN, 0);
     let every = if is_measured { 1 } else { 20 };
+    let mut batch = BTreeMap::new();
     while at < end {
-        store.write(at + 5, &one(at, bucket(volumes, at % 3000, 8))).expect("written");
-        largest = largest.max(store.bytes());
+        batch.insert(at, bucket(volumes, at % 3000, 8));
         at += step(at) * every;
+        // A disk takes some milliseconds for each write.
+        if batch.len() == 12 || at >= end {
+            store.write(at.min(end), &std::mem::take(&mut batch)).expect("written");
+            largest = largest.max(store.bytes());
+        }
     }
+    assert!(largest < store::BYTES_MAX + (64 << 20), "{largest}");
     let bytes = store.bytes();
     drop(store);
     let length = fs::metadata(folder.file()).expect("a file").len();
@@ -409,7 +419,8 @@ fn the_busiest_come_first() {
     assert_eq!(wrong(show(None, None, Some(0))), 400);
     // Without a file nothing waits for one.
     watch.flush(wall_ms() / 1000);
-    assert_eq!((lock(&watch.now).pending.len(), watch.counts().lost), (0, 0));
+    assert_eq!(watch.counts().lost, 0);
+    assert!(lock(&watch.now).pending.is_empty());
 }
 
 #[test]
