@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Schemas } from "../src/core/api";
 import { door, kernel, libvirt, qemu } from "../src/core/attach";
 import type { Volume } from "../src/core/cluster";
-import { type Point, thinned, values } from "../src/core/history";
+import { type Point, thinned, values } from "../src/core/points";
 import { sampled } from "../src/core/rates";
 import { NEW_RULES, formOf, rulesOf } from "../src/core/rules";
 import { layout } from "../src/core/tree";

@@ -73,8 +73,8 @@ pub struct ApiOptions {
     /// is on the network.
     pub joining: Option<JoinDoor>,
     /// The file that says who changed what; none: nobody keeps it. What health checks found is in
-    /// files beside it, and what the shards did; without, health is looked at when somebody asks and
-    /// at no other time, and nobody looks at performance.
+    /// files beside it, and what the shards did; without, health is looked at when somebody asks
+    /// and at no other time, and nobody looks at performance.
     pub audit: Option<PathBuf>,
 }
 

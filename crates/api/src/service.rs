@@ -144,14 +144,11 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
     let health = Arc::clone(&api.health);
     let states = move || health.states();
     let performance = Arc::clone(&api.performance);
-    let counts = move || performance.counts();
+    let sources = (Arc::new(states) as _, Arc::new(move || performance.counts()) as _);
     let describe =
         get(|_: Extension<ApiCaller>| async { json(StatusCode::OK, document().to_string()) });
     router
-        .route(
-            "/metrics",
-            metrics::endpoint(api.shards.clone(), (Arc::new(states), Arc::new(counts))),
-        )
+        .route("/metrics", metrics::endpoint(api.shards.clone(), sources))
         .route(&format!("{PREFIX}/openapi.json"), describe)
         .fallback(|request: Request| async move {
             let page = page::answer(&request);

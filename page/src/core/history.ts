@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was done over time, as the machine that is asked kept it.
 import { type Schemas, api, told } from "./api";
+import { RANGES, type Range } from "./points";
 
 export type Kind = Schemas["PerformanceKind"];
-export type Point = Schemas["PerformancePoint"];
 export type History = Schemas["PerformanceReport"];
-
-/** What can be chosen: seconds back, and seconds between two looks. */
-export const RANGES = {
-  hour: { seconds: 3600, again: 10 },
-  day: { seconds: 86_400, again: 60 },
-  week: { seconds: 7 * 86_400, again: 300 },
-  quarter: { seconds: 90 * 86_400, again: 300 },
-} as const;
-export type Range = keyof typeof RANGES;
 
 const POINTS = 240;
 
@@ -21,16 +12,4 @@ export function readHistory(kind: Kind, name: string, range: Range): Promise<His
   const to = Math.floor(Date.now() / 1000);
   const query = { from: to - RANGES[range].seconds, to, points: POINTS };
   return told(api.GET("/api/v1/performance/{kind}/{name}", { params: { path: { kind, name }, query } }));
-}
-
-/** Values of points; none where nobody looked. A curve has a gap there. */
-export function values(points: readonly Point[], of: (point: Point) => number | null | undefined): (number | null)[] {
-  return points.map((point) => (point.covered_ms > 0 ? (of(point) ?? null) : null));
-}
-
-/** So many points that a person can read them as a table: some of them put together. */
-export function thinned(points: readonly Point[], most: number): Point[] {
-  const seen = points.filter((point) => point.covered_ms > 0);
-  const step = Math.max(1, Math.ceil(seen.length / most));
-  return seen.filter((_, at) => (seen.length - 1 - at) % step === 0);
 }

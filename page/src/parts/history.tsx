@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What something did over time: curves, and the same as a table.
 import { useEffect, useState } from "preact/hooks";
-import { type History as Report, type Kind, type Point, RANGES, type Range, readHistory, thinned, values } from "../core/history";
+import { type History as Report, type Kind, readHistory } from "../core/history";
+import { type Point, RANGES, type Range, thinned, values } from "../core/points";
 import { micros as microsOf, number as numberOf } from "../core/units";
 import { type TextKey, language, t } from "../texts";
 import { Card, Empty, bytes } from "./basics";
@@ -117,6 +118,7 @@ function AsTable({ report, figures }: { report: Report; figures: Figure[] }) {
     figure.curves.map((curve) => ({
       name: curve.name === figure.title ? t(curve.name) : `${t(figure.title)}: ${t(curve.name)}`,
       right: true,
+      by: (point: Point) => curve.of(point) ?? -1,
       show: (point: Point) => said(curve.of(point), figure.format),
     })),
   );
@@ -126,7 +128,7 @@ function AsTable({ report, figures }: { report: Report; figures: Figure[] }) {
       items={thinned(report.points, ROWS).reverse()}
       keyOf={(point) => String(point.at)}
       empty={t("history.nothing")}
-      columns={[{ name: t("history.from"), show: (point) => time.format(point.at * 1000) }, ...columns]}
+      columns={[{ name: t("history.from"), by: (point) => point.at, show: (point) => time.format(point.at * 1000) }, ...columns]}
     />
   );
 }

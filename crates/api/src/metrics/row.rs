@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A row of the table of metrics, and how it becomes series.
 
-use crate::history::HistoryCounts;
+use history::HistoryCounts;
 use operator::{
     CheckState, DeviceReport, GroupReport, Health, LATENCY_BOUNDS_US, MetricsReport,
     OperationReport, Role,

@@ -4,7 +4,6 @@
 use super::row::Scrape;
 use super::text::{Form, print};
 use crate::gather::{AnswerWait, ShardDoor, ask};
-use crate::history::HistoryCounts;
 use crate::mailbox::exchange;
 use crate::problem::Problem;
 use axum::extract::Request;
@@ -12,6 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get};
+use history::HistoryCounts;
 use operator::{CheckState, Command, MetricsReport};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

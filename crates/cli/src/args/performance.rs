@@ -18,7 +18,7 @@ pub enum PerformanceCommand {
   gabion performance show cluster --output json         with all classes of latency
   gabion performance show device /dev/nvme1n1
 Kept are five seconds for an hour, a minute for a week, five minutes for 90 days. Percentiles are
-of all requests of a line, never averages of percentiles. Each machine keeps what its own shards did.")]
+of all requests of a line, never averages of percentiles. Each machine keeps what its shards did.")]
     Show(PerformanceArgs),
 }
 
@@ -47,8 +47,8 @@ pub struct PerformanceArgs {
   gabion top --kind host
   gabion top --once --kind group           once, for scripts
   gabion top --once --output json
-Keys: v h s g d c for volumes, hosts, shards, disk groups, devices, the cluster; left and right choose
-what is sorted by, r the other way round, p holds it, q ends it.")]
+Keys: v h s g d c for volumes, hosts, shards, disk groups, devices, the cluster; left and right
+choose what is sorted by, r turns it round, p holds it, q ends it.")]
 pub struct TopArgs {
     /// What is shown: volume, host, shard, group, device or cluster
     #[arg(long, value_parser = kind, value_name = "KIND", default_value = "volume")]

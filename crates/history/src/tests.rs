@@ -3,16 +3,34 @@
 
 use super::store::{HistoryRead, HistoryStore};
 use super::*;
-use crate::machine::NoLook;
 use operator::history::{
     HistoryKind, HistoryMeasure, HistoryRecord, HistorySpan, PerformanceReport, PerformanceTop,
-    RESOLUTIONS, wanted,
+    RESOLUTIONS,
 };
 use operator::{Command, OperationKind, OperationReport};
 use serde_json::json;
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The name of the file.
+const FILE: &str = "performance.redb";
+
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("before the year 500,000,000")
+}
+
+/// As the API says it.
+fn code(error: &PerformanceError) -> u16 {
+    match error {
+        PerformanceError::Question(_) => 400,
+        PerformanceError::Unknown { .. } => 404,
+        PerformanceError::File(_) | PerformanceError::Form(_) => 500,
+    }
+}
 
 /// A folder of a test's own, which goes with it.
 struct Folder(PathBuf);
@@ -333,10 +351,11 @@ fn said(shard: &str, count: u64) -> MetricsReport {
     .expect("a report")
 }
 
-fn show(watch: &PerformanceWatch, kind: &str, name: &str) -> Result<PerformanceReport, u16> {
+fn show(watch: &PerformanceBook, kind: &str, name: &str) -> Result<PerformanceReport, u16> {
     let command = json!({ "command": "performance-show", "kind": kind, "name": name });
     let command: Command = serde_json::from_value(command).expect("a command");
-    let answer = watch.answer(&command).map_err(|problem| problem.status)?;
+    let answer =
+        watch.answer(wall_ms() / 1000, &command, |_| false).map_err(|error| code(&error))?;
     Ok(serde_json::from_value(answer).expect("a report"))
 }
 
@@ -344,9 +363,8 @@ fn show(watch: &PerformanceWatch, kind: &str, name: &str) -> Result<PerformanceR
 #[test]
 fn what_is_done_is_answered_at_once_and_after_a_start() {
     let folder = Folder::new("watch");
-    let audit = folder.0.join("audit.jsonl");
     let new = || {
-        let watch = PerformanceWatch::new(Vec::new(), Arc::new(NoLook), Some(&audit));
+        let watch = PerformanceBook::new(Some(folder.file()));
         watch.open();
         watch
     };
@@ -354,46 +372,51 @@ fn what_is_done_is_answered_at_once_and_after_a_start() {
     let begun = wall_ms() - 60_000;
     for look in 0..=4 {
         let reports = ["a", "b"].map(|shard| said(shard, 1000 + look * 50));
-        watch.take(begun + look * 5000, look * 5000, &reports);
+        watch.take(begun + look * 5000, look * 5000, &reports, |_| None);
     }
-    let written = |watch: &PerformanceWatch, kind, name| {
+    let written = |watch: &PerformanceBook, kind, name| {
         let report = show(watch, kind, name).expect("a report");
         let writes = report.all.writes.expect("writes");
         (writes.requests, writes.per_second.round(), report.all.covered_ms)
     };
-    let check = |watch: &PerformanceWatch| {
+    let check = |watch: &PerformanceBook| {
         assert_eq!(written(watch, "volume", "db"), (400, 20.0, 20_000));
         assert_eq!(written(watch, "cluster", "any"), (400, 20.0, 20_000), "beside each other");
         assert_eq!(written(watch, "host", "big"), (400, 20.0, 20_000));
         assert_eq!(written(watch, "shard", "b"), (200, 10.0, 20_000));
         assert_eq!(written(watch, "volume", "idle").0, 0, "it is there, and did nothing");
         assert_eq!(show(watch, "volume", "none").err(), Some(404));
+        let command = json!({ "command": "performance-show", "kind": "volume", "name": "new" });
+        let command: Command = serde_json::from_value(command).expect("a command");
+        assert!(watch.answer(wall_ms() / 1000, &command, |name| name == "new").is_ok(), "unused");
         assert_eq!(show(watch, "host", "none").err(), Some(404));
     };
     check(&watch);
     let report = show(&watch, "volume", "db").expect("a report");
     assert_eq!(report.all.writes.and_then(|writes| writes.p99_us), Some(127.36));
-    watch.close();
+    watch.close(wall_ms() / 1000);
     assert_eq!(show(&watch, "volume", "db").expect("known").all.covered_ms, 0, "it is closed");
     drop(watch);
     let watch = new();
     // It knows the host of a shard as soon as it has heard of it.
-    watch.take(wall_ms(), 0, &["a", "b"].map(|shard| said(shard, 7)));
+    watch.take(wall_ms(), 0, &["a", "b"].map(|shard| said(shard, 7)), |_| None);
     check(&watch);
     assert!(watch.counts().bytes > 0 && watch.counts().lost == 0);
 }
 
 #[test]
 fn the_busiest_come_first() {
-    let watch = PerformanceWatch::new(Vec::new(), Arc::new(NoLook), None);
+    let watch = PerformanceBook::new(None);
     let begun = wall_ms() - 10_000;
     for look in 0..=2 {
-        watch.take(begun + look * 5000, look * 5000, &[said("a", look * 50), said("b", look * 90)]);
+        let said = [said("a", look * 50), said("b", look * 90)];
+        watch.take(begun + look * 5000, look * 5000, &said, |_| None);
     }
     let top = |kind: &str, limit: u64| -> Result<PerformanceTop, u16> {
         let command = json!({ "command": "performance-top", "kind": kind, "limit": limit });
         let command: Command = serde_json::from_value(command).expect("a command");
-        let answer = watch.answer(&command).map_err(|problem| problem.status)?;
+        let answer =
+            watch.answer(wall_ms() / 1000, &command, |_| false).map_err(|error| code(&error))?;
         Ok(serde_json::from_value(answer).expect("a list"))
     };
     let rates = |top: &PerformanceTop| -> Vec<(String, f64)> {
@@ -406,7 +429,8 @@ fn the_busiest_come_first() {
     let first = top("shard", 1).expect("one");
     assert_eq!((first.items.len(), first.total), (1, 2));
     assert_eq!(top("shard", 0).err(), Some(400));
-    let wrong = |command| watch.answer(&command).expect_err("refused").status;
+    let wrong =
+        |command| code(&watch.answer(wall_ms() / 1000, &command, |_| false).expect_err("refused"));
     let show = |from, to, points| Command::PerformanceShow {
         kind: operator::history::PerformanceKind::Volume,
         name: "db".to_owned(),
@@ -426,20 +450,11 @@ fn the_busiest_come_first() {
 #[test]
 fn where_the_file_cannot_be_written_the_last_five_minutes_wait() {
     let folder = Folder::new("full");
-    let audit = folder.0.join("audit.jsonl");
-    let watch = PerformanceWatch::new(Vec::new(), Arc::new(NoLook), Some(&audit));
+    let watch = PerformanceBook::new(Some(folder.file()));
     let mut book = lock(&watch.now);
     for number in 0..70 {
         book.put(BEGIN + number * 5, bucket(1, 1, 1));
     }
     assert_eq!((book.pending.len(), book.counts.lost, book.recent.len()), (60, 10, 60));
     assert_eq!(book.pending.keys().next(), Some(&(BEGIN + 50)));
-}
-
-#[test]
-fn looks_begin_a_little_after_five_seconds() {
-    for (now, wait) in [(0, 5050), (1, 5049), (4999, 51), (5000, 5050)] {
-        assert_eq!(pause(now), Duration::from_millis(wait));
-    }
-    assert!(wanted(BEGIN, (BEGIN - 60, BEGIN), 9).is_some());
 }

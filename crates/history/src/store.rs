@@ -65,7 +65,7 @@ fn tables(resolution: HistoryResolution) -> Tables {
 
 /// Why something was not written or read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HistoryStoreError {
+pub enum HistoryStoreError {
     /// The database says so.
     #[error("{0}")]
     Database(#[from] redb::Error),

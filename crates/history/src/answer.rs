@@ -1,34 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is answered of performance.
 
-use super::store::HistoryRead;
-use super::{PerformanceWatch, lock, wall_ms};
-use crate::gather::ShardDoor;
-use crate::mailbox::exchange;
-use crate::once::Outcome;
-use crate::problem::Problem;
+use super::store::{HistoryRead, HistoryStoreError};
+use super::{PerformanceBook, lock};
+use operator::Command;
 use operator::history::{
     HistoryBucket, HistoryKind, HistoryMeasure, HistoryRecord, HistorySpan, POINTS_DEFAULT,
     POINTS_MAX, PerformanceKind, PerformancePoint, PerformanceReport, PerformanceRow,
     PerformanceTop, decode_bucket, points, wanted,
 };
-use operator::{Command, CommandReply};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What is answered where nothing is said: an hour, and ten seconds.
 const SHOWN_SECONDS: u64 = 3600;
 const TOP_SECONDS: u64 = 10;
-/// A shard that has not said by then whether it knows a volume is not waited for.
-const ALIVE_MAX: Duration = Duration::from_secs(2);
 /// What may be asked for.
 const TOP_SECONDS_MIN: u64 = 5;
 const TOP_SECONDS_MAX: u64 = 300;
 const LIMIT_MAX: u64 = 1000;
 const LIMIT_DEFAULT: u64 = 100;
 
-fn value(answer: &impl serde::Serialize) -> Outcome {
-    serde_json::to_value(answer).map_err(|error| Problem::internal(error.to_string()))
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PerformanceError {
+    /// The question is wrong: what it is to be.
+    #[error("{0}")]
+    Question(String),
+    /// Nothing was kept of it, and it is not there.
+    #[error("there is no {kind} '{name}' here, and nothing was kept of one")]
+    Unknown {
+        /// What was asked for.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The file was not read.
+    #[error("the file of performance cannot be read: {0}")]
+    File(#[from] HistoryStoreError),
+    /// The answer cannot be written.
+    #[error("{0}")]
+    Form(#[from] serde_json::Error),
+}
+
+type Answer = Result<serde_json::Value, PerformanceError>;
+
+fn value(answer: &impl serde::Serialize) -> Answer {
+    Ok(serde_json::to_value(answer)?)
 }
 
 /// A number of a question, within bounds.
@@ -37,11 +54,13 @@ fn within(
     said: Option<u64>,
     usual: u64,
     (least, most): (u64, u64),
-) -> Result<u64, Problem> {
+) -> Result<u64, PerformanceError> {
     let number = said.unwrap_or(usual);
     match (least..=most).contains(&number) {
         true => Ok(number),
-        false => Err(Problem::usage(format!("'{name}' is a number from {least} to {most}"))),
+        false => {
+            Err(PerformanceError::Question(format!("'{name}' is a number from {least} to {most}")))
+        }
     }
 }
 
@@ -56,21 +75,30 @@ fn kept_as(kind: PerformanceKind) -> HistoryKind {
     }
 }
 
-impl PerformanceWatch {
-    /// Answers a command about performance.
-    pub(crate) fn answer(&self, command: &Command) -> Outcome {
-        let now = wall_ms() / 1000;
+impl PerformanceBook {
+    /// Answers a command about performance at a time, seconds since 1970. `is_volume` says whether
+    /// there is a volume that no shard has told of so far: one that nobody used.
+    ///
+    /// # Errors
+    /// [`PerformanceError`].
+    pub fn answer(
+        &self,
+        now: u64,
+        command: &Command,
+        is_volume: impl FnOnce(&str) -> bool,
+    ) -> Answer {
         match command {
             Command::PerformanceShow { kind, name, from, to, points } => {
                 let points = within("points", *points, POINTS_DEFAULT, (1, POINTS_MAX))?;
                 let to = to.unwrap_or(now);
                 let from = from.unwrap_or_else(|| to.saturating_sub(SHOWN_SECONDS));
                 let span = wanted(now, (from, to), points).ok_or_else(|| {
-                    Problem::usage(
-                        "'from' is before 'to', within the last 90 days: seconds since 1970",
+                    PerformanceError::Question(
+                        "'from' is before 'to', within the last 90 days: seconds since 1970"
+                            .to_owned(),
                     )
                 })?;
-                value(&self.show(*kind, name, span)?)
+                value(&self.show(*kind, name, span, is_volume)?)
             }
             Command::PerformanceTop { kind, seconds, limit } => {
                 let bounds = (TOP_SECONDS_MIN, TOP_SECONDS_MAX);
@@ -79,7 +107,7 @@ impl PerformanceWatch {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 value(&self.top(*kind, now, seconds, limit))
             }
-            _ => Err(Problem::internal("this is no command about performance")),
+            _ => Err(PerformanceError::Question("this is no command about performance".to_owned())),
         }
     }
 
@@ -102,11 +130,11 @@ impl PerformanceWatch {
         kind: PerformanceKind,
         name: &str,
         span: HistorySpan,
-    ) -> Result<PerformanceReport, Problem> {
+        is_volume: impl FnOnce(&str) -> bool,
+    ) -> Result<PerformanceReport, PerformanceError> {
         let (parts, of) = (self.parts(kind, name), kept_as(kind));
         let read = lock(&self.store).as_ref().map(|store| store.read(span, of, &parts));
-        let read = read.transpose().map_err(|error| Problem::internal(error.to_string()))?;
-        let mut read = read.unwrap_or_default();
+        let mut read = read.transpose()?.unwrap_or_default();
         let book = lock(&self.now);
         for (at, bucket) in book.pending.range(span.from..span.to) {
             read.add(span.resolution.bucket_of(*at), bucket, of, &parts);
@@ -122,8 +150,9 @@ impl PerformanceWatch {
         drop(book);
         let HistoryRead { records, covered_ms } = read;
         let is_there = records.values().any(|record| !record.is_empty());
-        if !is_there && !is_known && !self.is_volume(kind, name) {
-            return Err(Problem::no_performance(kind.name(), name));
+        let is_unused = || kind == PerformanceKind::Volume && is_volume(name);
+        if !(is_there || is_known || is_unused()) {
+            return Err(PerformanceError::Unknown { kind: kind.name(), name: name.to_owned() });
         }
         let (points, all) = points(kind, span, &records, &covered_ms);
         Ok(PerformanceReport {
@@ -136,18 +165,6 @@ impl PerformanceWatch {
             points,
             all,
         })
-    }
-
-    /// Whether something is a volume that nobody used so far: shards tell of it when they are
-    /// asked.
-    fn is_volume(&self, kind: PerformanceKind, name: &str) -> bool {
-        let command = Command::VolumeShow { name: name.to_owned() };
-        let says = |(_, socket): &ShardDoor| match exchange(socket, &command, ALIVE_MAX) {
-            Ok(CommandReply::Ok(_)) => Some(true),
-            Ok(CommandReply::Error(_)) => Some(false),
-            Err(_) => None,
-        };
-        kind == PerformanceKind::Volume && self.shards.iter().find_map(says).unwrap_or(false)
     }
 
     fn top(&self, kind: PerformanceKind, now: u64, seconds: u64, limit: usize) -> PerformanceTop {
