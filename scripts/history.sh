@@ -114,7 +114,8 @@ by_http() {
   local url ca; url=$(field "it['api']['urls'][0]" <"$area/status"); ca=$(field "it['api']['ca_file']" <"$area/status")
   [ "$(curl --silent --output /dev/null --write-out "%{http_code}" --cacert "$ca" \
     --header "Authorization: Bearer $token" "$url/api/v1/performance/volume/web")" = 200 ]
-  [ "$(curl --silent --output /dev/null --write-out "%{http_code}" --cacert "$ca" "$url/api/v1/performance/volume")" = 401 ]
+  [ "$(curl --silent --output /dev/null --write-out "%{http_code}" --cacert "$ca" \
+    "$url/api/v1/performance/volume")" = 401 ]
 }
 down() { gabion down; }
 
