@@ -54,6 +54,23 @@ async function signInPage(browser) {
   }
 }
 
+/** What was done over time: as curves, for each time that can be chosen, and as a table. */
+async function history(page, seen) {
+  for (const name of ["volume", "host", "group"]) {
+    await seen.go(PAGES[name]);
+    await page.getByRole("heading", { name: "Performance over time" }).waitFor();
+    await page.locator(".chart canvas").first().waitFor();
+  }
+  await seen.go(PAGES.volume);
+  for (const time of ["1 day", "1 week", "90 days"]) {
+    await page.getByRole("button", { name: time, exact: true }).click();
+    await page.locator(".chart canvas").first().waitFor();
+  }
+  await page.getByRole("button", { name: "Table", exact: true }).click();
+  await page.getByRole("table", { name: "Performance over time" }).getByRole("columnheader", { name: "Latency of writes: p99.9" }).waitFor();
+  await seen.check("history");
+}
+
 async function everyPage(browser, width, scheme) {
   const { context, page, seen } = await look(browser, { url, folder, width, scheme });
   await seen.signIn(tokens.administrator);
@@ -63,6 +80,7 @@ async function everyPage(browser, width, scheme) {
     if (name === "overview") await page.locator(".chart canvas").first().waitFor();
     await seen.check(name);
   }
+  await history(page, seen);
   await seen.go(PAGES.volume);
   await page.getByRole("tab", { name: "Attach" }).click();
   await page.locator("pre", { hasText: "nbd+unix:///shown" }).waitFor();

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { Schemas } from "../src/core/api";
 import { door, kernel, libvirt, qemu } from "../src/core/attach";
 import type { Volume } from "../src/core/cluster";
+import { type Point, thinned, values } from "../src/core/points";
 import { sampled } from "../src/core/rates";
 import { NEW_RULES, formOf, rulesOf } from "../src/core/rules";
 import { layout } from "../src/core/tree";
@@ -19,6 +20,15 @@ test("an address is taken apart, and comes into texts as what it is", () => {
   expect(qemu(evil)).toContain("'driver=nbd,node-name=disk0,server.type=unix,server.path=/run/s'\\''$(x).sock,export=a'\\''b,,c<");
   expect(libvirt(evil)).toContain("name='a&apos;b,c&lt;'");
   expect(kernel(evil)).toContain("-unix '/run/s'\\''$(x).sock'");
+});
+
+test("a curve has a gap where nobody looked, and a table has its newest lines", () => {
+  const points = [0, 5, 10, 15, 20].map((at) => ({ at, covered_ms: at === 5 ? 0 : 5000, buffer_fill: at / 10 }) as unknown as Point);
+  expect(values(points, (it) => it.buffer_fill)).toEqual([0, null, 1, 1.5, 2]);
+  expect(values(points, (it) => it.cpus)).toEqual([null, null, null, null, null]);
+  expect(thinned(points, 9).map((it) => it.at)).toEqual([0, 10, 15, 20]);
+  expect(thinned(points, 2).map((it) => it.at)).toEqual([10, 20]);
+  expect(thinned([], 2)).toEqual([]);
 });
 
 const copy = (object: number, host: string) => ({ object, host, state: "active", resync_bytes_left: 0 });

@@ -18,6 +18,7 @@
 //! | `metrics` | what a monitoring system is told |
 //! | `gather` | one picture of the answers of all shards |
 //! | `health` | how everything is: looks, and keeps what changed |
+//! | `history` | performance over time: looks, and keeps what was done |
 //! | `machine` | what no shard says |
 //! | `notifications` | who is told of it |
 //! | `configs` | what is written on the machine beside a command |
@@ -51,6 +52,7 @@ mod feed;
 mod fields;
 mod gather;
 mod health;
+mod history;
 mod joining;
 mod lines;
 mod lists;

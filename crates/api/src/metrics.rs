@@ -7,13 +7,14 @@
 //! | `scrape` | `GET /metrics`: asks the shards, within bounds |
 //! | `text` | what is answered |
 //! | `table` | all rows |
-//! | `checks`, `receivers`, `cluster`, `shard`, `traffic`, `group`, `device` | the rows |
+//! | `checks`, `receivers`, `history`, `cluster`, `shard`, `traffic`, `group`, `device` | the rows |
 //! | `row` | what a row is, and how it becomes series |
 
 mod checks;
 mod cluster;
 mod device;
 mod group;
+mod history;
 mod receivers;
 mod row;
 mod scrape;

@@ -97,6 +97,17 @@ impl Problem {
         Self::new(404, "no-such-check", "No such check", detail)
     }
 
+    /// Nothing is known of what this one did.
+    #[must_use]
+    pub fn no_performance(kind: &str, name: &str) -> Self {
+        let name = name.escape_debug();
+        let detail = format!(
+            "there is no {kind} '{name}' here, and nothing was kept of one: 'gabion top' shows \
+             what there is"
+        );
+        Self::new(404, "no-performance", "Nothing of this name", detail)
+    }
+
     /// The path has no such method.
     #[must_use]
     pub fn no_such_method(method: &str) -> Self {

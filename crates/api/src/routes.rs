@@ -5,6 +5,7 @@
 //! A route carries out one [`operator::Command`]. Names in `{}` and the fields of the body, or of
 //! the query where there is no body, are the command's own fields.
 
+use operator::history::{PerformanceReport, PerformanceTop};
 use operator::{
     AccessRole, BackupReport, CheckReport, ClusterReport, DomainsReport, GroupConfig, GroupDetail,
     HealthHistory, HealthReport, InviteReport, JoinReport, MaintenanceReport, MetricsReport,
@@ -78,6 +79,8 @@ pub enum AskedShards {
     Named,
     /// None: the API looks at all of them from time to time, and says what it has seen.
     Health,
+    /// The same of what they did.
+    Performance,
     /// None: the API tells a receiver of notifications.
     Receiver,
 }
@@ -193,7 +196,9 @@ pub const WITHOUT_ROUTE: [(&str, &str); 2] = [
 ];
 
 use AccessRole::{Administrator as Administer, Operator as Operate, Viewer as View};
-use AskedShards::{All, Health as Watched, Named as OfShard, Receiver as Told};
+use AskedShards::{
+    All, Health as Watched, Named as OfShard, Performance as Kept, Receiver as Told,
+};
 use Method::{Delete, Get, Patch, Post, Put};
 
 const VOLUME: RouteAnswer = one::<VolumeReport>();
@@ -261,6 +266,9 @@ pub const ROUTES: &[Route] = &[
     route(Post, "/receivers/{name}/test", "notify-test", Operate, one::<NotifyTestReport>())
         .of(Told)
         .long(),
+    route(Get, "/performance/{kind}", "performance-top", View, one::<PerformanceTop>()).of(Kept),
+    route(Get, "/performance/{kind}/{name}", "performance-show", View, one::<PerformanceReport>())
+        .of(Kept),
     route(Get, "/tokens", "token-list", Administer, many::<TokenReport>()),
     route(Post, "/tokens", "token-create", Administer, one::<NewTokenReport>()),
     route(Delete, "/tokens/{name}", "token-delete", Administer, one::<TokenReport>()),

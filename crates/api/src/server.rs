@@ -7,6 +7,7 @@ use crate::audit::AuditLog;
 use crate::configs::ShardConfigs;
 use crate::gather::ShardDoor;
 use crate::health::{self, HealthWatch};
+use crate::history::{self, PerformanceWatch};
 use crate::joining::JoinDoor;
 use crate::machine::MachineLook;
 use crate::network::{self, NetworkDoor, NetworkListener};
@@ -73,7 +74,8 @@ pub struct ApiOptions {
     /// is on the network.
     pub joining: Option<JoinDoor>,
     /// The file that says who changed what; none: nobody keeps it. What health checks found is in
-    /// files beside it; without, health is looked at when somebody asks and at no other time.
+    /// files beside it, and what the shards did; without, health is looked at when somebody asks
+    /// and at no other time, and nobody looks at performance.
     pub audit: Option<PathBuf>,
 }
 
@@ -114,8 +116,9 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let failed = |source| ApiError::Listen { place: socket.display().to_string(), source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One more for the scrape of metrics that has its turn, and one for health checks.
-        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX + 2)
+        // One more for the scrape of metrics that has its turn, one for health checks, and one for
+        // looks at performance.
+        .max_blocking_threads(REQUESTS_MAX + ADMISSIONS_MAX + 3)
         .build()
         .map_err(failed)?;
     let listener = {
@@ -132,14 +135,16 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
     let (stop, stopped) = oneshot::channel();
     let place = audit.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let is_kept = audit.is_some();
+    let performance = PerformanceWatch::new(shards.clone(), Arc::clone(&machine), audit.as_deref());
+    let performance = Arc::new(performance);
     let health = HealthWatch::open(shards.clone(), machine, audit.as_deref());
     let health = health.map_err(|source| ApiError::Health { place: place.clone(), source })?;
     let health = Arc::new(health);
     let audit = AuditLog::open(audit).map_err(|source| ApiError::Audit { place, source })?;
     let sight = HostSight::new(shards.clone(), Arc::clone(&health), address);
     let teller = Teller::start(sight, is_kept);
-    let kept = (audit, Arc::clone(&health), teller, run());
-    let api = Arc::new(Api::new(shards, configs, kept, door));
+    let watches = (Arc::clone(&health), Arc::clone(&performance), teller);
+    let api = Arc::new(Api::new(shards, configs, (audit, run()), watches, door));
     let serve = move || {
         runtime.block_on(async {
             tokio::spawn(accept(listener, router(&api)));
@@ -150,8 +155,10 @@ pub fn start(options: ApiOptions) -> Result<ApiServer, ApiError> {
             tokio::spawn(async move { feed.watch().await });
             if is_kept {
                 tokio::spawn(health::watch(health));
+                tokio::spawn(history::watch(Arc::clone(&performance)));
             }
             let _ = stopped.await;
+            performance.close();
         });
         // Whoever waits for a shard does not hold up the end.
         runtime.shutdown_background();

@@ -10,6 +10,7 @@ use crate::configs::ShardConfigs;
 use crate::events::{LAST_EVENT, Listeners};
 use crate::gather::{ShardDoor, gather};
 use crate::health::HealthWatch;
+use crate::history::PerformanceWatch;
 use crate::joining::JoinDoor;
 use crate::lists::{LISTS, List};
 use crate::mailbox::{MailboxError, exchange};
@@ -101,6 +102,7 @@ pub(crate) struct Api {
     audit: AuditLog,
     health: Arc<HealthWatch>,
     teller: Teller,
+    performance: Arc<PerformanceWatch>,
 }
 
 pub(crate) fn router(api: &Arc<Api>) -> Router {
@@ -145,7 +147,10 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
     let states = move || health.states();
     let teller = api.teller.clone();
     let told = move || teller.counts();
-    let beside = Beside { checks: Arc::new(states), receivers: Arc::new(told) };
+    let performance = Arc::clone(&api.performance);
+    let kept = move || performance.counts();
+    let beside =
+        Beside { checks: Arc::new(states), receivers: Arc::new(told), history: Arc::new(kept) };
     let describe =
         get(|_: Extension<ApiCaller>| async { json(StatusCode::OK, document().to_string()) });
     router
@@ -207,13 +212,15 @@ impl Api {
     pub(crate) fn new(
         shards: Vec<ShardDoor>,
         configs: Arc<dyn ShardConfigs>,
-        (audit, health, teller, run): (AuditLog, Arc<HealthWatch>, Teller, u64),
+        (audit, run): (AuditLog, u64),
+        (health, performance, teller): (Arc<HealthWatch>, Arc<PerformanceWatch>, Teller),
         door: Option<JoinDoor>,
     ) -> Self {
         Self {
             audit,
             health,
             teller,
+            performance,
             shards,
             configs,
             first: AtomicUsize::new(0),
@@ -449,6 +456,7 @@ impl Api {
             }
             AskedShards::Health => return self.health.answer(command),
             AskedShards::Receiver => return self.teller.answer(command),
+            AskedShards::Performance => return self.performance.answer(command),
             AskedShards::Any => self.any()?,
             AskedShards::Named => self.named(shard.unwrap_or_default())?,
         };

@@ -68,6 +68,11 @@ fn more_samples() -> Vec<Value> {
             "reason": "x",
         }),
         json!({ "command": "health-unsilence", "check": "hosts.answering" }),
+        json!({
+            "command": "performance-show", "kind": "volume", "name": "db/1", "from": 7, "to": 9,
+            "points": 3,
+        }),
+        json!({ "command": "performance-top", "kind": "device", "seconds": 10, "limit": 5 }),
         json!({ "command": "user-list" }),
         json!({ "command": "host-invite", "seconds": 60 }),
         json!({ "command": "host-join", "invitation": "ab" }),

@@ -42,8 +42,10 @@ mod maintenance;
 pub use maintenance::{MaintenanceCommand, WhatIfCommand};
 
 mod pages;
+mod performance;
 
 pub use pages::PagesCommand;
+pub use performance::{PerformanceArgs, PerformanceCommand, TopArgs};
 
 mod policy;
 
@@ -88,7 +90,8 @@ const DEVICE_SIZE_MAX: u64 = 64 << 40;
   gabion volume create web --size 20GiB    create a virtual disk with two copies
   gabion volume show web                   its health and its NBD URIs
   gabion status                            how everything is
-  gabion health                            what is wrong, and what mends it")]
+  gabion health                            what is wrong, and what mends it
+  gabion top                               what is done now")]
 pub struct Cli {
     /// Folder of the cluster on this machine
     #[arg(long, global = true, env = "GABION_DATA", value_name = "DIR")]
@@ -134,6 +137,11 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Who is told of what health checks find: by webhook, mail or syslog
     #[command(subcommand, arg_required_else_help = true)]
     Notify(NotifyCommand),
+    /// Show what is done now, live: volumes, hosts, disk groups, sorted by load
+    Top(TopArgs),
+    /// What was done over time, up to 90 days back
+    #[command(subcommand, arg_required_else_help = true)]
+    Performance(PerformanceCommand),
     /// Look at and control hosts
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),

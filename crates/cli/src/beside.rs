@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What health checks look at beside the shards of this machine.
 
+use crate::cpu;
 use crate::wear;
 use api::MachineLook;
 use control::{ELECTION_MAX, MemberFile};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// This machine.
 pub struct ThisMachine {
@@ -21,5 +23,9 @@ impl MachineLook for ThisMachine {
 
     fn wear(&self, device: &str) -> Option<u8> {
         wear::percent(device)
+    }
+
+    fn cpu_time(&self, shard: &str) -> Option<Duration> {
+        cpu::time(shard)
     }
 }

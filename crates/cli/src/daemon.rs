@@ -94,6 +94,7 @@ fn stop_on_signal(config: &HostConfig, member: DirectoryMember) {
 
 /// Runs a host on this thread until it is stopped. The cluster's CA is in the folder `keys`.
 pub fn run_host(config: &HostConfig, leash: Option<&str>, keys: &Path) -> Result<End> {
+    crate::cpu::this_thread_is(&config.name);
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(slowed_down(driver, config)?, Box::new(Fifo));
     let (inner, mut config) = (env.clone(), config.clone());

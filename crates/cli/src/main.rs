@@ -11,7 +11,7 @@
 //! ```text
 //! command line       main, args, door      what was asked, and who carries it out
 //! operator           commands, hosts       the cluster and its hosts
-//!                    watch, health
+//!                    watch, health, performance, top
 //!                    volume, orphan, scrub, token, user, audit, notify, support
 //!                    group, reshape, disk, replace, latency, wear
 //!                    directory, machine    the directory; a host of a cluster of several machines
@@ -24,6 +24,8 @@
 //!                    beside                what health checks look at beside the shards
 //!                    group_files           what the API writes into them
 //!                    labels                labels of volumes, as they are written
+//!                    figures               performance, as it is written
+//!                    cpu                   how long the threads of shards ran
 //!                    memory                what the machine has, what a host says of its own
 //!                    client                a question to a host
 //!                    keeper, leash         what this process keeps running, and what ends with it
@@ -38,6 +40,7 @@ mod beside;
 mod client;
 mod commands;
 mod config;
+mod cpu;
 mod daemon;
 mod devices;
 mod directory;
@@ -45,6 +48,7 @@ mod disk;
 mod domain;
 mod door;
 mod explain;
+mod figures;
 mod group;
 mod group_files;
 mod health;
@@ -62,6 +66,7 @@ mod notify;
 mod orphan;
 mod output;
 mod pages;
+mod performance;
 mod pick;
 mod policy;
 mod program;
@@ -75,6 +80,7 @@ mod shards;
 mod support;
 mod target;
 mod token;
+mod top;
 mod upgrade;
 mod user;
 mod volume;
@@ -215,6 +221,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Down => local::down(cli, &TargetHost::local(cli)?),
         GabionCommand::Status { watch: false } => commands::status(cli),
         GabionCommand::Status { watch: true } => watch::status(cli),
+        GabionCommand::Top(args) => top::top(cli, args),
+        GabionCommand::Performance(command) => performance::performance(cli, command),
         GabionCommand::Host(HostCommand::List) => hosts::list(cli),
         GabionCommand::Host(HostCommand::Show { host }) => hosts::show(cli, host),
         GabionCommand::Host(HostCommand::Kill { host }) => {

@@ -38,12 +38,15 @@ pub fn print<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T)) ->
 
 /// Prints a table with a heading line.
 pub fn table(heading: &[&str], rows: Vec<Vec<String>>) {
+    lines(heading, rows).iter().for_each(|line| say!("{line}"));
+}
+
+/// The lines of a table, the heading first.
+pub fn lines(heading: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(heading.iter().map(|h| h.to_uppercase()));
     for row in rows {
         table.add_row(row);
     }
-    for line in table.to_string().lines() {
-        say!("{}", line.trim_end());
-    }
+    table.to_string().lines().map(|line| line.trim_end().to_owned()).collect()
 }

@@ -99,5 +99,6 @@ fn start(shard: &ShardFile, leash: &Path, args: &DaemonArgs) -> Result<ShardProc
         command.args(value.iter().flat_map(|value| [flag, value.as_str()]));
     }
     let child = command.stdin(Stdio::null()).spawn().context("cannot start a shard's process")?;
+    crate::cpu::process_is(&shard.config.name, child.id());
     Ok(ShardProcess(child))
 }

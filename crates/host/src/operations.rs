@@ -185,7 +185,8 @@ impl Operations {
                 self.receiver_command(command).await,
             #[rustfmt::skip]
             Command::HealthSilence { .. } | Command::HealthUnsilence { .. }
-            | Command::NotifyTest { .. } => for_the_api(),
+            | Command::NotifyTest { .. } | Command::PerformanceShow { .. }
+            | Command::PerformanceTop { .. } => for_the_api(),
             Command::Stop => self.stop(),
         }
     }

@@ -5,8 +5,8 @@
 //! 1. What is told is the difference between what the receiver was told last and what is.
 //! 2. A check of which nobody can say anything, or that is silenced, stays as it was told.
 //! 3. A check that was told of [`TOLD_TIMES_MAX`] times in [`FLAP_SECONDS`] goes up and down: that
-//! is    said once, and then nothing until it has stayed as it is for as long. Only what is worse
-//! than    what was said is told at once.
+//!    is said once, and then nothing until it has stayed as it is for as long. Only what is worse
+//!    than what was said is told at once.
 //! 4. What could not be told while it lasted is told afterwards, when it is over.
 
 use directory::{NoticeLevel, NoticeReceiver, TOLD_TIMES_MAX, ToldCheck};

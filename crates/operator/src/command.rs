@@ -8,6 +8,7 @@ pub use admission::AdmissionStep;
 pub(crate) use parts::one;
 pub use parts::{GroupConfig, NewVolume, PolicyRules, RateLimit};
 
+use crate::history::PerformanceKind;
 use directory::{
     AccessRole, ClusterKind, Connections, Labels, MaintenanceMode, NoticeLevel, ReceiverWay,
     Writers,
@@ -534,6 +535,33 @@ pub enum Command {
     NotifyTest {
         /// Its name.
         name: String,
+    },
+    /// What an object did over a time.
+    PerformanceShow {
+        /// What it is.
+        kind: PerformanceKind,
+        /// Its name; of the cluster any.
+        name: String,
+        /// From when on: seconds since 1970, UTC; an hour before `to` where nothing is said.
+        #[serde(default)]
+        from: Option<u64>,
+        /// Until when; until now where nothing is said.
+        #[serde(default)]
+        to: Option<u64>,
+        /// Most points, 1 to 1000; 240 where nothing is said.
+        #[serde(default)]
+        points: Option<u64>,
+    },
+    /// What all objects of a kind did lately, those with most requests first.
+    PerformanceTop {
+        /// What they are.
+        kind: PerformanceKind,
+        /// Over how many seconds, 5 to 3600; 10 where nothing is said.
+        #[serde(default)]
+        seconds: Option<u64>,
+        /// How many of them at most, 1 to 1000; 100 where nothing is said.
+        #[serde(default)]
+        limit: Option<u64>,
     },
     /// Ends the host's daemon cleanly.
     Stop,

@@ -7,11 +7,13 @@
 //! | `command` | questions, and the form of an answer |
 //! | `report` | answers |
 //! | `health` | what the answers come to: checks, each with what mends it |
+//! | `history` | performance over time: records that add up, and what is read out of them |
 //! | `merge` | the answers of several hosts, as one |
 #![forbid(unsafe_code)]
 
 mod command;
 pub mod health;
+pub mod history;
 mod merge;
 mod report;
 

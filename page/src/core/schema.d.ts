@@ -417,6 +417,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/performance/{kind}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["performance_top"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/performance/{kind}/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["performance_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policies": {
         parameters: {
             query?: never;
@@ -1458,6 +1490,20 @@ export interface components {
             name: string;
         };
         OperationKind: "read" | "write" | "zero" | "discard" | "flush";
+        OperationPoint: {
+            bytes: number;
+            bytes_per_second: number;
+            failed: number;
+            latencies: number[];
+            mean_us?: number | null;
+            p50_us?: number | null;
+            p95_us?: number | null;
+            p999_us?: number | null;
+            p99_us?: number | null;
+            per_second: number;
+            requests: number;
+            took_us: number;
+        };
         OperationReport: {
             bytes: number;
             failed: number;
@@ -1491,6 +1537,53 @@ export interface components {
             resync_bytes_left: number;
             size_bytes: number;
             volume: string;
+        };
+        PerformanceKind: "cluster" | "host" | "shard" | "volume" | "group" | "device";
+        PerformancePoint: {
+            appended_bytes_per_second?: number | null;
+            at: number;
+            buffer_fill?: number | null;
+            cache_hits?: number | null;
+            clients?: number | null;
+            covered_ms: number;
+            cpu_us_per_request?: number | null;
+            cpus?: number | null;
+            destaged_bytes_per_second?: number | null;
+            in_flight?: number | null;
+            limited_per_second?: number | null;
+            link_bytes_per_second?: number | null;
+            link_messages_per_second?: number | null;
+            link_waiting_bytes?: number | null;
+            others?: components["schemas"]["OperationPoint"] | null;
+            queue_depth?: number | null;
+            reads?: components["schemas"]["OperationPoint"] | null;
+            resync_bytes_per_second?: number | null;
+            resync_left_bytes?: number | null;
+            writes?: components["schemas"]["OperationPoint"] | null;
+            writes_waiting?: number | null;
+            written_bytes_per_second?: number | null;
+        };
+        PerformanceReport: {
+            all: components["schemas"]["PerformancePoint"];
+            every_seconds: number;
+            from: number;
+            kind: components["schemas"]["PerformanceKind"];
+            name: string;
+            points: components["schemas"]["PerformancePoint"][];
+            resolution_seconds: number;
+            to: number;
+        };
+        PerformanceRow: {
+            name: string;
+            point: components["schemas"]["PerformancePoint"];
+        };
+        PerformanceTop: {
+            from: number;
+            items: components["schemas"]["PerformanceRow"][];
+            kind: components["schemas"]["PerformanceKind"];
+            left_out: number;
+            to: number;
+            total: number;
         };
         PlaceKind: "copy" | "too-close" | "next" | "able" | "not";
         PlaceReport: {
@@ -2682,6 +2775,60 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["VolumeReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    performance_top: {
+        parameters: {
+            query?: {
+                limit?: number | null;
+                seconds?: number | null;
+            };
+            header?: never;
+            path: {
+                kind: components["schemas"]["PerformanceKind"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PerformanceTop"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    performance_show: {
+        parameters: {
+            query?: {
+                from?: number | null;
+                points?: number | null;
+                to?: number | null;
+            };
+            header?: never;
+            path: {
+                kind: components["schemas"]["PerformanceKind"];
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PerformanceReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];

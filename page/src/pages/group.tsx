@@ -10,6 +10,7 @@ import { useStore } from "../core/store";
 import { span } from "../core/units";
 import { Bar, Card, Empty, Facts, State, Title, bytes, micros, percent } from "../parts/basics";
 import { Dialog, Opens } from "../parts/dialog";
+import { PerformanceHistory } from "../parts/history";
 import { Shown, useLoaded } from "../parts/loading";
 import { GroupBox } from "../parts/rack";
 import { Table } from "../parts/table";
@@ -205,6 +206,7 @@ export function GroupPage({ shard, id }: { shard: string; id: string }) {
           <Space devices={group.devices ?? []} />
         </Card>
       </div>
+      <PerformanceHistory kind="group" name={id} />
       <Card title={t("group.devices")}>
         <Devices devices={group.devices ?? []} />
       </Card>

@@ -11,6 +11,7 @@ import { stateOf } from "../core/tree";
 import { span } from "../core/units";
 import { Card, Choice, Empty, Facts, Note, State, Title, bytes, percent } from "../parts/basics";
 import { Dialog, Opens } from "../parts/dialog";
+import { PerformanceHistory } from "../parts/history";
 import { Shown, useLoaded } from "../parts/loading";
 import { Rack } from "../parts/rack";
 import { Table } from "../parts/table";
@@ -208,6 +209,7 @@ export function HostPage({ name }: { name: string }) {
       <Card title={t("host.groups")}>
         <Rack groups={groups} />
       </Card>
+      <PerformanceHistory kind="host" name={host} />
       <div class="two">
         <Card title={t("host.shards-title")}>
           <Table

@@ -7,6 +7,7 @@ import { useStore } from "../core/store";
 import { span } from "../core/units";
 import { Card, Chip, Empty, Facts, Note, State, Title, bytes } from "../parts/basics";
 import { EventList } from "../parts/event-list";
+import { PerformanceHistory } from "../parts/history";
 import { t, word } from "../texts";
 import { Attach } from "./volume-attach";
 import { VolumeActions } from "./volume-actions";
@@ -134,6 +135,7 @@ export function VolumePage({ name }: { name: string }) {
           <Facts of={facts(volume)} />
         </Card>
       </div>
+      <PerformanceHistory kind="volume" name={name} />
     </>
   );
 }

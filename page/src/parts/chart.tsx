@@ -5,8 +5,8 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { language } from "../texts";
 
-export type Line = { name: string; color: "one" | "two"; values: (number | null)[] };
-type Props = { label: string; times: number[]; lines: Line[]; format: (value: number) => string; least: number; steps?: number[] };
+export type Line = { name: string; color: "one" | "two" | "three"; values: (number | null)[] };
+type Props = { label: string; times: number[]; lines: Line[]; format: (value: number) => string; least: number; steps?: number[]; span?: number };
 
 const HEIGHT = 150;
 /** Seconds that are shown where less is known. */
@@ -14,9 +14,17 @@ const SHOWN = 180;
 
 const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-function options({ lines, format, least, steps }: Props, width: number): uPlot.Options {
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const STEPS = [1, 2, 5, 10, 20, 30].map((one) => one * MINUTE).concat([1, 3, 6, 12].map((one) => one * HOUR), [1, 2, 7, 14, 30].map((one) => one * DAY));
+
+function options({ lines, format, least, steps, span = SHOWN }: Props, width: number): uPlot.Options {
   const axis = { stroke: color("soft"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-  const time = new Intl.DateTimeFormat(language(), { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const time = new Intl.DateTimeFormat(
+    language(),
+    span > 2 * DAY ? { day: "numeric", month: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  );
   return {
     width,
     height: HEIGHT,
@@ -24,11 +32,11 @@ function options({ lines, format, least, steps }: Props, width: number): uPlot.O
     cursor: { show: false },
     padding: [8, 14, 0, 0],
     scales: {
-      x: { time: true, range: (_, from, until) => [Math.min(from, until - SHOWN), until] },
+      x: { time: true, range: (_, from, until) => [Math.min(from, until - span), until] },
       y: { range: (_, __, most) => [0, Math.max((most ?? 0) * 1.15, least)] },
     },
     axes: [
-      { ...axis, space: 50, size: 26, incrs: [60, 120, 300, 600], values: (_, splits) => splits.map((at) => time.format(at * 1000)) },
+      { ...axis, space: 50, size: 26, incrs: STEPS, values: (_, splits) => splits.map((at) => time.format(at * 1000)) },
       { ...axis, size: 74, space: 36, ...(steps ? { incrs: steps } : {}), values: (_, splits) => splits.map(format) },
     ],
     series: [
@@ -68,7 +76,7 @@ export function Chart(props: Props) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, []);
+  }, [props.span]);
   useEffect(() => plot.current?.setData(data()), [props.times]);
   return <div ref={own} class="chart" role="img" aria-label={props.label} />;
 }

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// The layers, lowest first (docs/architecture.md): a crate may depend only on crates of a lower
 /// number.
-const LAYERS: [(&str, u8); 30] = [
+const LAYERS: [(&str, u8); 31] = [
     ("base", 0),
     ("bundle", 0),
     ("env", 1),
@@ -27,6 +27,7 @@ const LAYERS: [(&str, u8); 30] = [
     ("nbd", 7),
     ("operator", 7),
     ("notify", 8),
+    ("history", 8),
     ("nbdclient", 8),
     ("control", 8),
     ("host", 8),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A row of the table of metrics, and how it becomes series.
 
+use history::HistoryCounts;
 use notify::ReceiverCounts;
 use operator::{
     CheckState, DeviceReport, GroupReport, Health, LATENCY_BOUNDS_US, MetricsReport,
@@ -61,6 +62,8 @@ pub(crate) struct Scrape {
     pub(super) checks: Vec<(&'static str, &'static str, CheckState)>,
     /// What became of messages to each receiver of notifications.
     pub(super) receivers: Vec<(String, ReceiverCounts)>,
+    /// What is counted of the history of performance.
+    pub(super) history: HistoryCounts,
 }
 
 pub(super) type Labels = &'static [&'static str];

@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get};
+use history::HistoryCounts;
 use notify::ReceiverCounts;
 use operator::{CheckState, Command, MetricsReport};
 use serde::Deserialize;
@@ -35,6 +36,9 @@ pub(crate) type CheckStates =
 /// Says what became of messages to each receiver of notifications.
 pub(crate) type CountsOfReceivers = Arc<dyn Fn() -> Vec<(String, ReceiverCounts)> + Send + Sync>;
 
+/// Says what is counted of the history of performance.
+pub(crate) type KeptCounts = Arc<dyn Fn() -> HistoryCounts + Send + Sync>;
+
 /// What a shard says, read into its type at once.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -55,6 +59,7 @@ fn metrics_within(socket: &Path, patience: Duration) -> Option<MetricsReport> {
 pub(crate) struct Beside {
     pub(crate) checks: CheckStates,
     pub(crate) receivers: CountsOfReceivers,
+    pub(crate) history: KeptCounts,
 }
 
 /// The endpoint for these shards. Scrapes take turns.
@@ -98,7 +103,8 @@ fn look(shards: &[ShardDoor], beside: &Beside) -> Scrape {
     let begun = Instant::now();
     let (answers, silent) = ask(shards, WAIT, metrics_within);
     let (checks, receivers) = ((beside.checks)(), (beside.receivers)());
-    Scrape { answers, silent, took: begun.elapsed(), checks, receivers }
+    let (took, history) = (begun.elapsed(), (beside.history)());
+    Scrape { answers, silent, took, checks, receivers, history }
 }
 
 /// What each shard that answers within a second counts and measures.

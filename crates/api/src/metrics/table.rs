@@ -3,13 +3,14 @@
 //! them: a row may be added, and none changes its meaning.
 
 use super::row::Metric;
-use super::{checks, cluster, device, group, receivers, shard, traffic};
+use super::{checks, cluster, device, group, history, receivers, shard, traffic};
 
 /// All metrics.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     [
         checks::METRICS,
         receivers::METRICS,
+        history::METRICS,
         cluster::METRICS,
         shard::METRICS,
         traffic::METRICS,

@@ -334,6 +334,7 @@ impl Supervisor {
                     .stderr(log)
                     .spawn()
                     .context("cannot start a host's process")?;
+                crate::cpu::process_is(name, child.id());
                 Runner::Process(child)
             }
         };

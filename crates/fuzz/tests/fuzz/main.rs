@@ -12,6 +12,7 @@ mod nbd_links;
 mod operators;
 mod pages;
 mod peer_links;
+mod performance;
 mod records;
 mod streams;
 mod wire_frames;
