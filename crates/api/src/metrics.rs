@@ -7,7 +7,8 @@
 //! | `scrape` | `GET /metrics`: asks the shards, within bounds |
 //! | `text` | what is answered |
 //! | `table` | all rows |
-//! | `checks`, `receivers`, `history`, `cluster`, `shard`, `traffic`, `group`, `device` | the rows |
+//! | `checks`, `receivers`, `history`, `cluster` | the rows of what is told beside shards |
+//! | `shard`, `traffic`, `group`, `device` | the rows of each shard |
 //! | `row` | what a row is, and how it becomes series |
 
 mod checks;

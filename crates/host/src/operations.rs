@@ -135,10 +135,9 @@ impl Operations {
             | Command::VolumeUndelete { .. } | Command::VolumePurge { .. }) =>
                 self.volume_command(command).await,
             Command::GroupShow { group } => reply(self.group_show(&group).await),
-            command @ (Command::GroupCreate { .. }
-            | Command::GroupExtend { .. }
-            | Command::GroupClose { .. }
-            | Command::GroupOpen { .. }
+            #[rustfmt::skip]
+            command @ (Command::GroupCreate { .. } | Command::GroupExtend { .. }
+            | Command::GroupClose { .. } | Command::GroupOpen { .. }
             | Command::GroupRemove { .. }) => reply(self.change_group(command).await),
             #[rustfmt::skip]
             command @ (Command::PolicyList | Command::PolicyCreate { .. }
