@@ -44,6 +44,7 @@ export const NEEDED = {
   "POST /api/v1/volumes": "operator",
   "POST /api/v1/volumes/{name}/moves": "operator",
   "POST /api/v1/volumes/{name}/recovery": "administrator",
+  "PUT /api/v1/cluster/encrypt-links": "administrator",
   "PUT /api/v1/cluster/kind": "administrator",
   "PUT /api/v1/cluster/rebalance": "administrator",
   "PUT /api/v1/cluster/rebuild-reserve": "administrator",
