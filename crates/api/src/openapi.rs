@@ -78,7 +78,7 @@ fn tag(path: &'static str) -> &'static str {
 }
 
 /// What the first parts of paths are about.
-const TAGS: [(&str, &str); 19] = [
+const TAGS: [(&str, &str); 20] = [
     ("audit", "Who changed what"),
     ("cluster", "Settings of the cluster"),
     ("deleted-volumes", "Volumes that were deleted and can be brought back"),
@@ -86,6 +86,7 @@ const TAGS: [(&str, &str); 19] = [
     ("domains", "Fault domains: racks, rooms, whatever fails as a whole"),
     ("groups", "Disk groups of all hosts"),
     ("health", "How everything is: checks, each with what mends it"),
+    ("performance", "What volumes, hosts, disk groups and devices do and did"),
     ("hosts", "Hosts, their maintenance and their removal"),
     ("invitations", "Machines that may become hosts"),
     ("tokens", "Programs that may ask over the network"),
