@@ -86,6 +86,7 @@ const TAGS: [(&str, &str); 20] = [
     ("domains", "Fault domains: racks, rooms, whatever fails as a whole"),
     ("groups", "Disk groups of all hosts"),
     ("health", "How everything is: checks, each with what mends it"),
+    ("performance", "What volumes, hosts, disk groups and devices do and did"),
     ("hosts", "Hosts, their maintenance and their removal"),
     ("invitations", "Machines that may become hosts"),
     ("tokens", "Programs that may ask over the network"),
