@@ -109,6 +109,7 @@ function All({ cluster, again }: { cluster: Cluster; again: () => void }) {
   const turn = (on: boolean) => t(on ? "turn-off" : "turn-on");
   const rebalances = cluster.rebalances ?? false;
   const reserve = cluster.rebuild_reserve ?? false;
+  const encrypts = cluster.encrypt_links ?? false;
   const other = cluster.kind === "hybrid" ? "all-flash" : "hybrid";
   const limit = cluster.resync_bytes_per_second;
   const delay = cluster.repair_delay_seconds;
@@ -160,6 +161,17 @@ function All({ cluster, again }: { cluster: Cluster; again: () => void }) {
             act={turn(reserve)}
             means={t(reserve ? "settings.reserve-off" : "settings.reserve-on")}
             run={() => told(api.PUT("/api/v1/cluster/rebuild-reserve", { body: { on: !reserve } }))}
+            done={again}
+          />
+        )}
+      </Setting>
+      <Setting name={t("settings.links")} means={t("settings.links-means")} value={onOff(encrypts)}>
+        {mayChange && (
+          <Turn
+            title={t("settings.links")}
+            act={turn(encrypts)}
+            means={t(encrypts ? "settings.links-off" : "settings.links-on")}
+            run={() => told(api.PUT("/api/v1/cluster/encrypt-links", { body: { on: !encrypts } }))}
             done={again}
           />
         )}
