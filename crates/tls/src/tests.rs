@@ -178,7 +178,7 @@ fn a_certificate_of_something_else_is_none() {
 
 /// The same suite with keys that wear out after 20 records.
 fn short_lived() -> SupportedCipherSuite {
-    let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256;
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().expect("a suite of TLS 1.3");
     let common = CipherSuiteCommon {
         suite: CipherSuite::TLS13_AES_128_GCM_SHA256,
         hash_provider: suite.common.hash_provider,
