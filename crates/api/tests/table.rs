@@ -152,6 +152,7 @@ fn samples() -> Vec<Value> {
         json!({ "command": "maintenance-check", "host": "host3" }),
         json!({ "command": "maintenance-enter", "host": "host3", "mode": "none" }),
         json!({ "command": "maintenance-exit", "host": "host3" }),
+        json!({ "command": "encrypt-links", "on": true }),
         json!({ "command": "domain-list" }),
         json!({ "command": "domain-create", "name": "rack1", "within": "room" }),
         json!({ "command": "domain-delete", "name": "rack1" }),

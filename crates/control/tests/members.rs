@@ -90,7 +90,8 @@ impl Hosts {
         let wanted: Vec<String> = wanted.iter().map(|number| format!("host{number}")).collect();
         let begun = Instant::now();
         loop {
-            let all = members(&self.file(through).state.endpoints, Duration::ZERO).unwrap_or_default();
+            let all =
+                members(&self.file(through).state.endpoints, Duration::ZERO).unwrap_or_default();
             let is_voter = |it: &&MemberReport| it.role != MemberRole::Learner;
             let mut voters: Vec<_> =
                 all.iter().filter(is_voter).map(|it| it.host.clone()).collect();

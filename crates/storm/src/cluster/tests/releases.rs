@@ -8,7 +8,7 @@ use wire::{VERSION, VERSION_MIN};
 
 const BLOCK: u64 = 4096;
 /// The level of this release.
-const NEWEST: u32 = 7;
+const NEWEST: u32 = 8;
 /// What hosts speak of the release of before, of this one, and of the next but one.
 const OLDER: (u8, u8) = (VERSION_MIN, VERSION);
 const NEWER: (u8, u8) = (VERSION_MIN, VERSION + 1);
