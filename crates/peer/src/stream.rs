@@ -20,7 +20,7 @@ const FIRST_MAX: usize = 4 << 10;
 pub struct LinkSecurity {
     /// What this shard proves itself with. `None`: it cannot encrypt links.
     pub identity: Option<Identity>,
-    /// Whether links are encrypted before [`Peers::encrypt`] says anything.
+    /// Whether links are encrypted before [`crate::Peers::encrypt`] says anything.
     pub is_encrypted: bool,
 }
 
