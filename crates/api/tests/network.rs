@@ -29,8 +29,9 @@ fn digest(token: &str) -> String {
     Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A shard that knows two tokens, and says what else it was asked.
-fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
+/// A shard that knows two tokens, and says what else it was asked. It deletes nothing while
+/// somebody has `held`.
+fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>, held: Arc<Mutex<()>>) {
     let mut invited = None;
     for stream in listener.incoming() {
         let mut stream = stream.expect("a connection");
@@ -88,8 +89,12 @@ fn shard(listener: UnixListener, asked: Arc<Mutex<Vec<Command>>>) {
             command,
             Command::Admission(AdmissionStep::TokenCheck { .. }) | Command::ClusterShow
         );
+        let deletes = matches!(command, Command::VolumeDelete { .. });
         if !looks && !is_check {
             asked.lock().expect("no panic").push(command);
+        }
+        if deletes {
+            drop(held.lock().expect("no panic"));
         }
         let _ = writeln!(stream, "{}", serde_json::to_string(&reply).expect("a reply"));
     }
@@ -99,6 +104,7 @@ struct Served {
     folder: PathBuf,
     server: ApiServer,
     asked: Arc<Mutex<Vec<Command>>>,
+    held: Arc<Mutex<()>>,
 }
 
 impl Drop for Served {
@@ -112,8 +118,9 @@ fn serve(name: &str) -> Served {
     std::fs::create_dir_all(&folder).expect("a folder");
     let listener = UnixListener::bind(folder.join("host1")).expect("a socket");
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
-    std::thread::spawn(move || shard(listener, seen));
+    let held = Arc::new(Mutex::new(()));
+    let (seen, holds) = (Arc::clone(&asked), Arc::clone(&held));
+    std::thread::spawn(move || shard(listener, seen, holds));
     let authority = Authority::create(&folder).expect("an authority");
     let names = vec!["127.0.0.1".to_owned(), "host1".to_owned()];
     let key = Arc::new(ListenerKey::new(authority, names).expect("a key"));
@@ -131,7 +138,7 @@ fn serve(name: &str) -> Served {
         }),
         audit: Some(folder.join("audit.jsonl")),
     });
-    Served { folder, server: server.expect("an API"), asked }
+    Served { folder, server: server.expect("an API"), asked, held }
 }
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
@@ -315,9 +322,19 @@ fn what_would_change_something_is_noted_with_its_caller() {
     assert_eq!(ask(&served, "GET /api/v1/audit", Some(OPERATOR), "").0, 403);
     let mut local = UnixStream::connect(served.folder.join("api.sock")).expect("the API");
     let head = b"DELETE /api/v1/volumes/db HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+    let held = served.held.lock().expect("no panic");
+    let begun = Instant::now();
     local.write_all(head).expect("sent");
+    // A caller that leaves before its request was read has asked for nothing.
+    let deletes = |asked: &Command| matches!(asked, Command::VolumeDelete { .. });
+    while !served.asked.lock().expect("no panic").iter().any(deletes) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it was not asked");
+        std::thread::yield_now();
+    }
     drop(local);
     let client = api::ApiClient::at(&served.folder.join("api.sock"));
+    let _: Value = client.get("/openapi.json").expect("the API goes on");
+    drop(held);
     let begun = Instant::now();
     let entries = loop {
         let entries: Vec<api::AuditEntry> = client.get("/audit?limit=10").expect("entries");
