@@ -2,7 +2,6 @@
 //! How the cluster is, as this host sees it: the shards are looked at, `operator::health` says what
 //! that comes to, and what changed is kept in files of this machine.
 
-use crate::durable::write_durably;
 use crate::gather::{ShardDoor, gather};
 use crate::lines::{JsonLines, entries_in};
 use crate::machine::MachineLook;
@@ -10,6 +9,7 @@ use crate::mailbox::exchange;
 use crate::metrics;
 use crate::once::Outcome;
 use crate::problem::Problem;
+use keys::write_durably;
 use operator::health::{
     DeviceWear, Found, HealthBook, HealthFacts, HealthSilence, ShardCounts, StateChange,
     WINDOW_SECONDS, check_of, checks,

@@ -6,10 +6,10 @@
 //! from anybody else. What it gets is what a host needs: the CA's files, and where the directory
 //! answers.
 
-use crate::certificates::{Authority, KeyError};
 use crate::client::{ApiClient, CallError};
 use crate::request::ApiRequest;
 use crate::secrets::{digest_of_bytes, is_digest};
+use keys::{Authority, KeyError};
 use operator::{Command, JoinReport};
 use std::fmt;
 use std::net::SocketAddr;

@@ -43,10 +43,8 @@
 
 mod access;
 mod audit;
-mod certificates;
 mod client;
 mod configs;
-mod durable;
 mod events;
 mod feed;
 mod fields;
@@ -75,10 +73,8 @@ mod service;
 mod sign_in;
 
 pub use audit::{AuditEntry, ENTRIES_MAX};
-pub use certificates::{Authority, CA_FILE, KeyError, ListenerKey, ShardKeys};
 pub use client::{ApiClient, CallError};
 pub use configs::{NoConfigs, ShardConfigs};
-pub use durable::write_durably;
 pub use events::{LAST_EVENT, LISTENERS_MAX};
 pub use gather::{ShardDoor, gather};
 pub use joining::{Invitation, JoinDoor, JoinError, NoInvitation};

@@ -3,7 +3,6 @@
 //! Whoever has none learns that it needs one, a second later, and nothing else.
 
 use crate::access::{ApiCaller, Origin, REFUSED_AFTER, digest_in};
-use crate::certificates::ListenerKey;
 use crate::page;
 use crate::problem::Problem;
 use crate::routes::{PREFIX, ROUTES, Route};
@@ -12,6 +11,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
+use keys::ListenerKey;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::version::TLS13;

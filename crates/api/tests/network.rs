@@ -3,9 +3,10 @@
 //! allows.
 
 use api::{
-    ApiClient, ApiOptions, ApiRequest, ApiServer, Authority, Invitation, JoinDoor, JoinError,
-    ListenerKey, NetworkDoor, NoConfigs, start,
+    ApiClient, ApiOptions, ApiRequest, ApiServer, Invitation, JoinDoor, JoinError, NetworkDoor,
+    NoConfigs, start,
 };
+use keys::{Authority, ListenerKey};
 use operator::{AdmissionStep, Command, CommandFailure, CommandReply, ErrorKind};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -160,7 +161,7 @@ fn connect(served: &Served, ca: &Path, name: &str) -> Tls {
 }
 
 fn ask(served: &Served, head: &str, token: Option<&str>, body: &str) -> (u16, Value) {
-    let mut stream = connect(served, &served.folder.join(api::CA_FILE), "127.0.0.1");
+    let mut stream = connect(served, &served.folder.join(keys::CA_FILE), "127.0.0.1");
     let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
     let (token, length) = (token.unwrap_or_default(), body.len());
     let text = format!(
@@ -225,7 +226,7 @@ fn without_a_token_there_is_nothing_to_see() {
 #[test]
 fn the_files_of_the_page_need_no_token() {
     let served = serve("page");
-    let mut stream = connect(&served, &served.folder.join(api::CA_FILE), "127.0.0.1");
+    let mut stream = connect(&served, &served.folder.join(keys::CA_FILE), "127.0.0.1");
     let head = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("a request");
     let mut said = String::new();
@@ -284,7 +285,7 @@ fn the_text_of_a_new_token_is_told_once_and_no_shard_hears_it() {
 #[test]
 fn a_listener_proves_that_it_is_of_the_cluster() {
     let served = serve("proof");
-    let own = served.folder.join(api::CA_FILE);
+    let own = served.folder.join(keys::CA_FILE);
     let agreed = |ca: &Path, name: &str| {
         let mut stream = connect(&served, ca, name);
         stream.write_all(b"GET / HTTP/1.1\r\n").and_then(|()| stream.flush()).is_ok()
@@ -294,7 +295,7 @@ fn a_listener_proves_that_it_is_of_the_cluster() {
     let other = served.folder.join("other");
     std::fs::create_dir_all(&other).expect("a folder");
     Authority::create(&other).expect("an authority");
-    assert!(!agreed(&other.join(api::CA_FILE), "127.0.0.1"), "another cluster's");
+    assert!(!agreed(&other.join(keys::CA_FILE), "127.0.0.1"), "another cluster's");
 }
 
 #[test]
@@ -452,7 +453,7 @@ fn an_invitation_brings_what_a_host_needs_once() {
     let joined = at("joined");
     let directory = invitation.accept(&joined).expect("it is let in");
     assert_eq!(directory, ["http://10.0.0.1:7078"]);
-    for file in [api::CA_FILE, "ca-key.pem"] {
+    for file in [keys::CA_FILE, "ca-key.pem"] {
         let read = |folder: &Path| std::fs::read(folder.join(file)).expect("a file");
         assert_eq!(read(&joined), read(&served.folder), "{file}");
         assert_ne!(read(&taken), read(&served.folder), "{file}");

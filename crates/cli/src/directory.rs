@@ -91,7 +91,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
         );
     }
     let context = || format!("cannot write '{}'", path.display());
-    api::write_durably(path, bytes, FILE_MODE).with_context(context)
+    keys::write_durably(path, bytes, FILE_MODE).with_context(context)
 }
 
 fn restore(cli: &Cli, path: &Path, replace: bool) -> Result<()> {

@@ -6,10 +6,8 @@ use crate::beside::ThisMachine;
 use crate::config::HostFiles;
 use crate::group_files::GroupFiles;
 use anyhow::Result;
-use api::{
-    ApiError, ApiOptions, ApiServer, Authority, JoinDoor, KeyError, ListenerKey, MachineLook,
-    NetworkDoor, ShardDoor,
-};
+use api::{ApiError, ApiOptions, ApiServer, JoinDoor, MachineLook, NetworkDoor, ShardDoor};
+use keys::{Authority, KeyError, ListenerKey};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -97,7 +97,7 @@ impl TargetHost {
             Self::Local(layout, _) => (layout.api_address()?, layout.keys()),
             Self::Host(files) => (files.first().api?, files.keys()),
         };
-        Some((address, keys.join(api::CA_FILE))).filter(|(_, file)| file.exists())
+        Some((address, keys.join(keys::CA_FILE))).filter(|(_, file)| file.exists())
     }
 
     /// Configuration files of the hosts of this machine: none of them has keys.

@@ -31,6 +31,6 @@ mod simulated;
 mod tests;
 
 pub use identity::{Identity, IdentityError, Keys, shard_name};
-pub use issue::{CertificateTerms, issue_for_shards};
+pub use issue::{CertificateSubject, CertificateTerms, issue, issue_for_shards};
 pub use link::{SecureLink, TlsError, looks_like_tls};
 pub use simulated::{SimulatedAuthority, SimulatedKeys};

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// The layers, lowest first (docs/architecture.md): a crate may depend only on crates of a lower
 /// number.
-const LAYERS: [(&str, u8); 31] = [
+const LAYERS: [(&str, u8); 32] = [
     ("base", 0),
     ("bundle", 0),
     ("env", 1),
@@ -15,6 +15,7 @@ const LAYERS: [(&str, u8); 31] = [
     ("format", 2),
     ("tls", 2),
     ("wire", 2),
+    ("keys", 3),
     ("ring", 3),
     ("sim", 3),
     ("directory", 4),

@@ -98,7 +98,7 @@ fn serve(layout: &Layout, shards: Vec<ShardDoor>, configs: GroupFiles) -> Result
     let keys = layout.keys();
     fs::create_dir_all(&keys)?;
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o700))?;
-    api::Authority::create(&keys)?;
+    keys::Authority::create(&keys)?;
     let wanted = layout.api_address().unwrap_or(ANY_PORT);
     let is_free = TcpListener::bind(wanted).is_ok();
     let address = if is_free { wanted } else { ANY_PORT };

@@ -167,7 +167,7 @@ fn wait_ready(mut look: impl FnMut() -> Result<SupervisorAnswer>) -> Result<()> 
 
 fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     let address = layout.api_address().map(|address| format!("https://{address}"));
-    let ca_file = layout.keys().join(api::CA_FILE);
+    let ca_file = layout.keys().join(keys::CA_FILE);
     let code = first_code(&ApiDoor::any(&layout.api_socket()));
     if cli.output == Output::Json {
         let urls: Vec<_> = address.iter().collect();
