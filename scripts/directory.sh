@@ -62,6 +62,11 @@ until_whole() {
 }
 etcd_of() { grep -o 'http://[0-9.:]*' "$GABION_DATA/host1/host.toml" | head -n 1; }
 
+second() {
+  if gabion --config "$area/second.toml" cluster create --etcd "$(etcd_of)" --name host9 --address 127.0.0.1 \
+    --run-dir "$area/second" 2>"$area/said"; then say "it was made"; return 1; fi
+  grep -q 'host join' "$area/said" || { say "no word of what to do instead:"; cat "$area/said"; return 1; }
+}
 restored() {
   gabion volume create old --size 64MiB
   fill old
@@ -96,6 +101,7 @@ wiped() {
 }
 
 gabion up --detach --yes --sparse --processes --cache-size 256MiB --capacity-size 1GiB
+step "no second cluster is made in one etcd" second
 step "a backup from before is restored, all is adopted" restored
 step "etcd is wiped, the cluster recovered, all is adopted" wiped
 conclude "directory"

@@ -53,9 +53,10 @@ with_disks() { # number, command...
 }
 declare -A daemon_of
 start() { # number
-  # A member that is silent for so long loses its place: ten minutes where nothing else is said.
+  # A member that is silent for so long loses its place: ten minutes where nothing else is said. Signs of life of its
+  # host last 15 s: it is taken for gone by then, not for a host whose member lost what it had.
   local folder; folder=$(folder_of "$1")
-  sed -i 's/^move_after_s = .*/move_after_s = 6/' "$folder/host$1.directory.toml"
+  sed -i 's/^move_after_s = .*/move_after_s = 20/' "$folder/host$1.directory.toml"
   (exec ip netns exec "$net-$1" "$GABION" --config "$folder/host$1.toml" daemon >>"$area/host$1.log" 2>&1) &
   daemons="$daemons $!"; daemon_of[$1]=$!
 }
@@ -76,8 +77,8 @@ if with_disks 2 cluster create --etcd http://10.77.0.1:7078 2>"$area/said"; then
 fi
 grep -q 'cannot be used with' "$area/said" || { say "no word of which option is too much:"; cat "$area/said"; exit 1; }
 if on_host 2 cluster create --etcd http://10.77.0.1:7078 --name host2 --address 10.77.0.2 --run-dir "$area/run2" \
-  2>"$area/said"; then say "a second cluster was made in one etcd"; exit 1; fi
-grep -q 'host join' "$area/said" || { say "no word of what to do instead:"; cat "$area/said"; exit 1; }
+  2>"$area/said"; then say "a cluster was made in the directory of another one"; exit 1; fi
+grep -q 'cannot be reached' "$area/said" || { say "the directory answers in plain text:"; cat "$area/said"; exit 1; }
 if enrol 2 host join --directory 10.77.0.3 2>"$area/said"; then say "joined where nobody answers"; exit 1; fi
 grep -q 'directory members' "$area/said" || { say "no word of where to ask:"; cat "$area/said"; exit 1; }
 with_disks 2 host join --directory 10.77.0.1
@@ -170,6 +171,34 @@ PYTHON
 told=$(stranger)
 case $told in *CERTIFICATE_REQUIRED*) ;; *) say "a stranger was told: $told"; exit 1 ;; esac
 say "three-machines: nobody read what was written ($plain times in plain text where it is not encrypted)"
+
+# The directory answers nobody without a certificate of the cluster, and nobody on the network reads what it is told.
+named="named-$RANDOM-$RANDOM"
+rm -f "$area/sniffed"
+"$here/sniff.py" "$net-v1" "$named" >"$area/sniffed" & sniffer=$!
+for _ in $(seq 100); do [ -s "$area/sniffed" ] && break; sleep 0.1; done
+on_host 2 volume create "$named" --size 16MiB --ftt 1
+kill "$sniffer"; wait "$sniffer" || true
+grep -q '^0 times in [1-9]' "$area/sniffed" || { say "somebody on the network: $(cat "$area/sniffed")"; exit 1; }
+etcd() { on 1 env ETCDCTL_API=3 etcdctl --dial-timeout 2s --command-timeout 3s "$@" 2>&1 || true; }
+holds="/directory1/member.pem"
+at="--endpoints https://10.77.0.1:7078"
+own="--cacert $area/ca.pem --cert $area$holds --key $area$holds"
+# shellcheck disable=SC2086
+known=$(etcd $at $own get "" --prefix --keys-only | wc -l)
+[ "$known" -gt 10 ] || { say "a member's own proof is none: $known"; exit 1; }
+openssl req -x509 -newkey ed25519 -nodes -keyout "$area/other.key" -out "$area/other.pem" -subj /CN=host1 -days 9 \
+  2>"$area/said"
+foreign="--cacert $area/ca.pem --cert $area/other.pem --key $area/other.key"
+for port in 7078 7079; do
+  for attempt in "--endpoints http://10.77.0.1:$port" "--endpoints https://10.77.0.1:$port --cacert $area/ca.pem" \
+    "--endpoints https://10.77.0.1:$port $foreign"; do
+    # shellcheck disable=SC2086
+    said=$(etcd $attempt get "" --prefix --keys-only)
+    case $said in */gabion-members/*) say "the directory answers a stranger ($attempt): $said"; exit 1 ;; esac
+  done
+done
+say "three-machines: the directory answers no stranger ($known lines to one of the cluster)"
 
 shard() { pgrep -f "daemon --config $area/host3.$1.toml" || true; } # its process
 first=$(shard 2)

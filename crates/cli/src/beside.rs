@@ -17,7 +17,7 @@ pub struct ThisMachine {
 impl MachineLook for ThisMachine {
     fn member_alarms(&self) -> Option<Vec<String>> {
         let file = MemberFile::read(self.member_file.as_ref()?).ok()?;
-        let members = control::members(&file.state.endpoints, ELECTION_MAX).ok()?;
+        let members = control::members(&file.endpoints(), ELECTION_MAX).ok()?;
         Some(control::alarms(&members))
     }
 

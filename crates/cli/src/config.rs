@@ -112,10 +112,8 @@ pub fn endpoints(path: &Path, config: &HostConfig) -> Result<Option<Endpoints>> 
     if urls.is_empty() {
         return Ok(None);
     }
-    let Some(file) = member_file(path, config) else { return Ok(Some(urls.into())) };
-    let known = MemberFile::read(&file)?.state.endpoints;
-    let urls = if known.is_empty() { urls } else { known };
-    Ok(Some(Endpoints { urls, file: Some(file) }))
+    let Some(path) = member_file(path, config) else { return Ok(Some(urls.into())) };
+    Ok(Some(MemberFile::followed(path, urls)?))
 }
 
 /// The door to the directory for a command: of etcd where there are `endpoints`, for which the

@@ -8,17 +8,17 @@ use crate::Fail;
 use crate::args::{Cli, CreateArgs, HostArgs, JoinArgs, Output};
 use crate::config::{CONFIG_DEFAULT, HostFiles, ShardFile, write_host};
 use crate::devices::{check_devices, format_groups};
-use crate::member::Keeping;
 use crate::output::say;
 use anyhow::{Context, Result};
-use api::{Authority, Invitation, KeyError};
-use control::MemberFile;
+use api::Invitation;
+use control::{ControlError, Endpoints, Keeping, MemberFile};
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
 use host::{
     ClusterKind, HostConfig, MemoryConfig, NewCluster, NewMember, RegisterError, SocketConfig,
     Tuning,
 };
+use keys::{Authority, KeyError};
 use operator::GroupConfig;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -37,12 +37,18 @@ pub fn create(cli: &Cli, create: &CreateArgs) -> Result<()> {
     if !host.etcd.is_empty() {
         return enrol(cli, host, &path, new, Keeping::Given(host.etcd.clone()));
     }
-    let (file, process) = control::begin_directory(&own_part(host)?)?;
+    let keys = folder(&path)?;
+    let had_keys = Authority::open(keys).is_ok();
+    Authority::create(keys)?;
+    let (file, process) = control::begin_directory(&own_part(host)?.encrypted(keys))?;
     let made = enrol(cli, host, &path, new, Keeping::Own(file));
     drop(process);
     if made.is_err() {
         // Nobody knows of it yet: the next attempt begins again.
         let _ = std::fs::remove_dir_all(&host.directory_dir);
+        if !had_keys {
+            Authority::remove(keys);
+        }
     }
     made
 }
@@ -71,7 +77,7 @@ pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
 
 /// What says on the command line that the directory answers at these URLs.
 fn as_flags(directory: &[String]) -> String {
-    let flag = |url: &String| format!("--directory {}", url.trim_start_matches("http://"));
+    let flag = |url: &String| format!("--directory {}", url.trim_start_matches("https://"));
     directory.iter().map(flag).collect::<Vec<_>>().join(" ")
 }
 
@@ -83,27 +89,39 @@ fn join_at(
     file: MemberFile,
     directory: &[String],
 ) -> Result<()> {
-    let members = control::members(directory, DIRECTORY_MAX).map_err(|error| {
-        Fail::failed(format!(
+    let keys = folder(path)?;
+    let endpoints = Endpoints { urls: directory.to_vec(), file: None, keys: Some(keys.to_owned()) };
+    let members = control::members(&endpoints, DIRECTORY_MAX).map_err(|error| match error {
+        ControlError::Keys(_) => Fail::failed(format!(
+            "{error}, or join with an invitation ('gabion host invite' on a host of the cluster)"
+        )),
+        error => Fail::failed(format!(
             "{error}: name a host that has the directory ('gabion directory members' on any host \
-             of the cluster), and see that its daemon runs"
-        ))
+             of the cluster shows them, those of an older cluster with http://), and see that its \
+             daemon runs"
+        )),
     })?;
     let urls = members.into_iter().map(|it| it.url).filter(|url| !url.is_empty());
-    enrol(cli, host, path, None, Keeping::Own(file.with_endpoints(urls.collect())))
+    enrol(cli, host, path, None, Keeping::Own(file.joining(urls.collect(), keys)))
 }
 
 /// Uses an invitation up, once what can be checked without it is right. Returns where the directory
 /// answers.
 fn accept(invitation: &Invitation, host: &HostArgs, path: &Path) -> Result<Vec<String>> {
     groups(host)?;
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let keys = folder.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(keys)
-        .with_context(|| format!("cannot make the folder '{}'", keys.display()))?;
-    let directory = invitation.accept(keys).map_err(|error| Fail::failed(error.to_string()))?;
+    let directory =
+        invitation.accept(folder(path)?).map_err(|error| Fail::failed(error.to_string()))?;
     tracing::info!("the invitation is used up, and the files of the CA are here");
     Ok(directory)
+}
+
+/// The folder of this machine's configuration, made where it is missing. The cluster's CA is there.
+fn folder(config: &Path) -> Result<&Path> {
+    let folder = config.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder '{}'", folder.display()))?;
+    Ok(folder)
 }
 
 /// Where the configuration of this machine goes, which must not be a host yet.
@@ -151,18 +169,17 @@ fn enrol(
             Fail::usage(format!("'{}' is not a host name: {why}", member.name))
         })?;
     }
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    for dir in folder.into_iter().chain([host.run_dir.as_path()]) {
-        std::fs::create_dir_all(dir)
-            .with_context(|| format!("cannot make the folder '{}'", dir.display()))?;
-    }
+    folder(path)?;
+    std::fs::create_dir_all(&host.run_dir)
+        .with_context(|| format!("cannot make the folder '{}'", host.run_dir.display()))?;
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let sizes = host.new.create_files.map(|size| CreateSizes { cache: size, capacity: size });
     let tuning = Tuning { read_cache_percent: host.read_cache_percent, ..Tuning::default() };
     let socket = host.run_dir.join("join.sock");
-    let etcd = keeping.urls().to_vec();
-    let gateway = control::start_etcd_gateway(etcd.clone(), &socket)?;
+    let endpoints = keeping.endpoints();
+    let etcd = endpoints.urls.clone();
+    let gateway = control::start_etcd_gateway(endpoints, &socket)?;
     let directory = Address::Unix(socket.display().to_string());
     let kind = kind(&env, &directory, new)?;
     for group in groups.iter().filter(|_| !host.new.ignore_device_kind) {

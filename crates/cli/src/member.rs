@@ -1,28 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A host's part in the directory, and its part while the daemon runs.
+//! A host's part in the directory while the daemon runs.
 
 use anyhow::Result;
-use control::{DirectoryThread, MemberFile};
+use control::DirectoryThread;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Who keeps the directory.
-pub enum Keeping {
-    /// The hosts: this one's part.
-    Own(MemberFile),
-    /// An etcd at these URLs, which is run by hand, or by a cluster on one machine.
-    Given(Vec<String>),
-}
-
-impl Keeping {
-    /// Where it answers.
-    pub fn urls(&self) -> &[String] {
-        match self {
-            Self::Own(file) => &file.state.endpoints,
-            Self::Given(urls) => urls,
-        }
-    }
-}
 
 /// The part that runs; nothing where etcd is run by hand. Cheap to clone.
 #[derive(Clone, Default)]

@@ -74,6 +74,18 @@ pub enum ControlError {
         #[source]
         source: etcd_client::Error,
     },
+    /// members of the directory want a proof, and there is none
+    #[error(
+        "the directory at {endpoints} wants to know who asks, and no CA of a cluster is here: an \
+         etcd that is run by hand is reached by http"
+    )]
+    NoKeys {
+        /// Where it is.
+        endpoints: String,
+    },
+    /// the cluster's CA cannot be used
+    #[error(transparent)]
+    Keys(#[from] keys::KeyError),
     /// what a host knows of its part in the directory cannot be read or written
     #[error("cannot use {}", path.display())]
     MemberFile {

@@ -10,14 +10,14 @@ mod connection;
 mod requests;
 mod watch;
 
-use crate::client::{connect, follow_to};
+use crate::client::{DirectoryDoor, Endpoints, follow_to};
 use crate::error::ControlError;
 use crate::member_file::MemberFile;
 use crate::thread::{DirectoryThread, Started, Stop, runtime};
 use etcd_client::Client;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
@@ -32,26 +32,11 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// The wait after a failed accept. The usual cause is that no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where etcd is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoints {
-    /// URLs of its members, `http://host:port`.
-    pub urls: Vec<String>,
-    /// The file of a host that keeps them up to date, where Gabion runs etcd by itself.
-    pub file: Option<PathBuf>,
-}
-
-impl From<Vec<String>> for Endpoints {
-    fn from(urls: Vec<String>) -> Self {
-        Self { urls, file: None }
-    }
-}
-
 /// Serves the directory that etcd at `endpoints` keeps, at `socket`. etcd need not be reachable
 /// yet.
 ///
 /// # Errors
-/// [`ControlError`]: an endpoint is no URL, or the socket is in use.
+/// [`ControlError`]: an endpoint is no URL, the socket is in use, or a key is missing.
 pub fn start_etcd_gateway(
     endpoints: impl Into<Endpoints>,
     socket: &Path,
@@ -77,7 +62,7 @@ async fn follow(client: &Client, mut used: BTreeSet<String>, file: Option<&Path>
 }
 
 async fn run(endpoints: &Endpoints, socket: &Path, started: &Started) -> Result<(), ControlError> {
-    let client = connect(&endpoints.urls, true).await?;
+    let client = DirectoryDoor::to(endpoints)?.connect(&endpoints.urls, true).await?;
     let bound = bind(socket);
     let listener = bound.map_err(|source| ControlError::Bind { path: socket.into(), source })?;
     let stop = Arc::new(Notify::new());

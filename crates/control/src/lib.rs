@@ -21,11 +21,12 @@ mod members;
 mod supervise;
 mod thread;
 
+pub use client::Endpoints;
 pub use embedded::start_embedded;
 pub use error::{ControlError, DatabaseError};
-pub use etcd::{Endpoints, start_etcd_gateway};
+pub use etcd::start_etcd_gateway;
 pub use keeper::{Home, Keeper};
-pub use member_file::{MemberFile, MemberState, PORT_DEFAULT, write_toml};
+pub use member_file::{Keeping, MemberFile, MemberState, PORT_DEFAULT, write_toml};
 pub use members::{
     ELECTION_MAX, MemberReport, MemberRole, alarms, begin_directory, go_on_alone, has_any,
     keep_member, members,

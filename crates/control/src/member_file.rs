@@ -2,11 +2,12 @@
 //! A host's part in the directory: what an operator decided, in a file beside its configuration,
 //! and what its daemon has to know after a restart of everything, in a file among what it keeps.
 
+use crate::client::{Endpoints, is_encrypted};
 use crate::error::ControlError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,9 +36,21 @@ pub struct MemberFile {
     /// Seconds after which a silent member's place goes to another host.
     #[serde(default = "move_after_s")]
     pub move_after_s: u64,
+    /// Whether members want to know who asks, and nobody else reads what passes: from the start of
+    /// a cluster on, or never.
+    #[serde(default, skip_serializing_if = "is_not")]
+    encrypted: bool,
+    /// Folder of the cluster's CA, where they do.
+    #[serde(skip)]
+    keys: Option<PathBuf>,
     /// What the daemon keeps.
     #[serde(skip)]
     pub state: MemberState,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_not(it: &bool) -> bool {
+    !it
 }
 
 /// What a host's daemon keeps of the directory.
@@ -60,8 +73,16 @@ impl MemberFile {
     #[must_use]
     pub fn new(host: &str, address: IpAddr, port: u16, data: &Path) -> Self {
         let (host, data) = (host.to_owned(), data.to_owned());
-        let state = MemberState::default();
-        Self { host, address, port, data, move_after_s: MOVE_AFTER_S, state }
+        let (move_after_s, state) = (MOVE_AFTER_S, MemberState::default());
+        Self { host, address, port, data, move_after_s, encrypted: false, keys: None, state }
+    }
+
+    /// The same, with members that want to know who asks. The cluster's CA is in the folder `keys`,
+    /// beside this file.
+    #[must_use]
+    pub fn encrypted(mut self, keys: &Path) -> Self {
+        (self.encrypted, self.keys) = (true, Some(keys.to_owned()));
+        self
     }
 
     /// Where the file of a host is whose configuration is in the folder of `config`.
@@ -80,6 +101,7 @@ impl MemberFile {
             let source = invalid("port: it and the one that follows are needed");
             return Err(ControlError::MemberFile { path: path.to_owned(), source });
         }
+        file.keys = file.encrypted.then(|| path.parent().unwrap_or(Path::new(".")).to_owned());
         let state = file.data.join(STATE_FILE);
         if state.exists() {
             file.state = parse(&state, &text(&state)?)?;
@@ -122,13 +144,29 @@ impl MemberFile {
     /// The URL of it for clients.
     #[must_use]
     pub fn client_url(&self) -> String {
-        url(self.for_clients())
+        self.url(self.for_clients())
+    }
+
+    /// Folder of the cluster's CA, where members want to know who asks.
+    #[must_use]
+    pub fn keys(&self) -> Option<&Path> {
+        self.keys.as_deref()
+    }
+
+    /// Where the directory is, as was last known.
+    #[must_use]
+    pub fn endpoints(&self) -> Endpoints {
+        Endpoints { urls: self.state.endpoints.clone(), file: None, keys: self.keys.clone() }
     }
 
     /// The URL of it for other members.
     #[must_use]
     pub fn member_url(&self) -> String {
-        url(self.for_members())
+        self.url(self.for_members())
+    }
+
+    fn url(&self, address: SocketAddr) -> String {
+        url(self.encrypted, address)
     }
 
     /// The number of the member on this host.
@@ -151,6 +189,28 @@ impl MemberFile {
         self
     }
 
+    /// Where the directory is, as the file at `path` knows and keeps up to date; at `otherwise`
+    /// where it knows nothing yet.
+    ///
+    /// # Errors
+    /// [`ControlError::MemberFile`].
+    pub fn followed(path: PathBuf, otherwise: Vec<String>) -> Result<Endpoints, ControlError> {
+        let mut known = Self::read(&path)?.endpoints();
+        if known.urls.is_empty() {
+            known.urls = otherwise;
+        }
+        Ok(Endpoints { file: Some(path), ..known })
+    }
+
+    /// The same as a further host of the directory at these URLs: with members that want to know
+    /// who asks where those do. The cluster's CA is in the folder `keys` then.
+    #[must_use]
+    pub fn joining(self, endpoints: Vec<String>, keys: &Path) -> Self {
+        let is_encrypted = endpoints.iter().any(|url| is_encrypted(url));
+        let file = if is_encrypted { self.encrypted(keys) } else { self };
+        file.with_endpoints(endpoints)
+    }
+
     /// How long a member may be silent before another host gets its place.
     #[must_use]
     pub fn move_after(&self) -> Duration {
@@ -158,9 +218,28 @@ impl MemberFile {
     }
 }
 
+/// Who keeps the directory.
+pub enum Keeping {
+    /// The hosts: this one's part.
+    Own(MemberFile),
+    /// An etcd at these URLs, which is run by hand, or by a cluster on one machine.
+    Given(Vec<String>),
+}
+
+impl Keeping {
+    /// Where it answers.
+    #[must_use]
+    pub fn endpoints(&self) -> Endpoints {
+        match self {
+            Self::Own(file) => file.endpoints(),
+            Self::Given(urls) => urls.clone().into(),
+        }
+    }
+}
+
 /// The URL of an address.
-pub fn url(address: SocketAddr) -> String {
-    format!("http://{address}")
+pub fn url(encrypted: bool, address: SocketAddr) -> String {
+    format!("{}://{address}", if encrypted { "https" } else { "http" })
 }
 
 fn text(path: &Path) -> Result<String, ControlError> {
@@ -184,14 +263,7 @@ fn write<T: Serialize>(path: &Path, content: &T) -> Result<(), ControlError> {
 /// Those of the file system; what cannot be said in TOML.
 pub fn write_toml<T: Serialize>(path: &Path, content: &T) -> io::Result<()> {
     let text = toml::to_string_pretty(content).map_err(io::Error::other)?;
-    let fresh = path.with_extension("toml.new");
-    let mut file = fs::File::create(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    // The name too must outlive a loss of power.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    keys::write_durably(path, text.as_bytes(), 0o644)
 }
 
 fn invalid(message: &str) -> io::Error {
@@ -216,6 +288,10 @@ mod tests {
         assert_eq!(MemberFile::read(&path).expect("read"), file);
         assert_eq!(file.member(), Some(0xabc));
         assert_eq!(file.member_url(), "http://10.0.0.1:7079");
+        let encrypted = file.clone().encrypted(&folder);
+        encrypted.write(&path).expect("written");
+        assert_eq!(MemberFile::read(&path).expect("read"), encrypted);
+        assert_eq!(encrypted.member_url(), "https://10.0.0.1:7079");
         let text = fs::read_to_string(&path).expect("the file");
         for (from, to) in [("port = 7078", "port = 65535"), ("host1", "host1\"\nother = \"x")] {
             fs::write(&path, text.replace(from, to)).expect("written");

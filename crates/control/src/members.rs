@@ -15,6 +15,7 @@ mod keep;
 mod look;
 mod picture;
 mod plan;
+mod proof;
 
 pub use data::{begin_directory, go_on_alone, has_any};
 pub use keep::keep_member;

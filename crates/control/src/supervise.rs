@@ -3,6 +3,7 @@
 
 use crate::error::ControlError;
 use crate::keeper::Home;
+use crate::member_file::url;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -58,6 +59,17 @@ pub struct EtcdSettings {
     pub data: String,
     /// How it begins.
     pub start: EtcdStart,
+    /// What it proves itself with, where it wants to know who asks.
+    pub proof: Option<EtcdProof>,
+}
+
+/// What an etcd proves itself with, to clients and to other members, and by what it knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdProof {
+    /// A certificate and its key. It is read again for each connection.
+    pub key: PathBuf,
+    /// The certificate of the authority.
+    pub ca: PathBuf,
 }
 
 /// A running etcd. Dropping it kills it; its data stays.
@@ -102,7 +114,7 @@ impl EtcdProcess {
         // Only for the next start, in case this program is killed: it then finds this etcd, which
         // still holds the ports and the data directory, and ends it.
         let _ = fs::write(settings.folder.join(PID_FILE), child.id().to_string());
-        let endpoint = format!("http://{}", settings.clients);
+        let endpoint = url(settings.proof.is_some(), settings.clients);
         Ok(Self { endpoint, pid: child.id(), child: Some(child) })
     }
 
@@ -154,6 +166,7 @@ pub fn start_etcd(
         folder: data_dir.to_owned(),
         data: "etcd".to_owned(),
         start: EtcdStart::New,
+        proof: None,
     })?;
     wait_until_healthy(&mut process, client_port, data_dir.join(LOG_FILE))?;
     Ok(process)
@@ -188,8 +201,8 @@ fn end_orphan(folder: &Path) {
 }
 
 fn command(settings: &EtcdSettings) -> Command {
-    let client = format!("http://{}", settings.clients);
-    let peer = format!("http://{}", settings.members);
+    let url = |address| url(settings.proof.is_some(), address);
+    let (client, peer) = (url(settings.clients), url(settings.members));
     let mut command = Command::new("etcd");
     // etcd takes options from the environment too; those of the operator's shell are not meant.
     command.env_clear();
@@ -200,6 +213,13 @@ fn command(settings: &EtcdSettings) -> Command {
     command.arg("--data-dir").arg(settings.folder.join(&settings.data));
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+    if let Some(EtcdProof { key, ca }) = &settings.proof {
+        // Certificate and key are in one file: they are never those of two times.
+        command.arg("--cert-file").arg(key).arg("--key-file").arg(key);
+        command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
+        command.arg("--peer-cert-file").arg(key).arg("--peer-key-file").arg(key);
+        command.arg("--peer-client-cert-auth").arg("--peer-trusted-ca-file").arg(ca);
+    }
     match &settings.start {
         EtcdStart::New => {
             command.arg("--initial-cluster").arg(format!("{}={peer}", settings.name));

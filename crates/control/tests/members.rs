@@ -6,10 +6,11 @@ mod support;
 
 use base::ShardId;
 use control::{
-    DirectoryThread, Endpoints, MemberFile, MemberReport, MemberRole, begin_directory, go_on_alone,
-    keep_member, members, start_etcd_gateway,
+    ControlError, DirectoryThread, Endpoints, MemberFile, MemberReport, MemberRole,
+    begin_directory, go_on_alone, keep_member, members, start_etcd_gateway,
 };
 use directory::{Directory, ShardRecord, Transaction, host_key};
+use keys::Authority;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,11 +23,17 @@ const PATIENCE: Duration = Duration::from_secs(180);
 struct Hosts {
     folder: Folder,
     net: u8,
+    /// Whether the directory wants to know who asks.
+    is_encrypted: bool,
 }
 
 impl Hosts {
-    fn new(name: &str, net: u8) -> Self {
-        Self { folder: Folder::new(name), net }
+    fn new(name: &str, net: u8, is_encrypted: bool) -> Self {
+        let folder = Folder::new(name);
+        if is_encrypted {
+            Authority::create(&folder.0).expect("an authority");
+        }
+        Self { folder, net, is_encrypted }
     }
 
     fn path(&self, number: u8) -> PathBuf {
@@ -39,8 +46,9 @@ impl Hosts {
         let address = Ipv4Addr::new(127, self.net + (high & 15), low, number);
         let data = self.folder.0.join(format!("data{number}"));
         let name = format!("host{number}");
-        let file = MemberFile::new(&name, IpAddr::V4(address), control::PORT_DEFAULT, &data);
-        MemberFile { move_after_s: 3, ..file }
+        let mut file = MemberFile::new(&name, IpAddr::V4(address), control::PORT_DEFAULT, &data);
+        file.move_after_s = 3;
+        if self.is_encrypted { file.encrypted(&self.folder.0) } else { file }
     }
 
     fn file(&self, number: u8) -> MemberFile {
@@ -61,8 +69,9 @@ impl Hosts {
     /// Does something with the directory, as a shard of this host.
     fn with<T: 'static>(&self, number: u8, what: impl AsyncFnOnce(Directory) -> T + 'static) -> T {
         let socket = self.folder.0.join(format!("socket{number}"));
-        let (urls, file) = (self.file(number).state.endpoints, Some(self.path(number)));
-        let gateway = start_etcd_gateway(Endpoints { urls, file }, &socket).expect("it starts");
+        let endpoints =
+            Endpoints { file: Some(self.path(number)), ..self.file(number).endpoints() };
+        let gateway = start_etcd_gateway(endpoints, &socket).expect("it starts");
         let result = with_directory(&socket, |_, directory| what(directory));
         gateway.stop().expect("it ends because it was stopped");
         result
@@ -90,8 +99,7 @@ impl Hosts {
         let wanted: Vec<String> = wanted.iter().map(|number| format!("host{number}")).collect();
         let begun = Instant::now();
         loop {
-            let all =
-                members(&self.file(through).state.endpoints, Duration::ZERO).unwrap_or_default();
+            let all = members(&self.file(through).endpoints(), Duration::ZERO).unwrap_or_default();
             let is_voter = |it: &&MemberReport| it.role != MemberRole::Learner;
             let mut voters: Vec<_> =
                 all.iter().filter(is_voter).map(|it| it.host.clone()).collect();
@@ -126,7 +134,36 @@ async fn get(directory: &Directory, key: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn members_grow_move_restart_and_go_on_alone() {
-    let hosts = Hosts::new("members", 16);
+    grow_move_restart_and_go_on_alone(&Hosts::new("members", 16, true));
+}
+
+/// In a cluster that was made by an earlier release.
+#[test]
+fn members_that_answer_anybody_grow_move_restart_and_go_on_alone() {
+    grow_move_restart_and_go_on_alone(&Hosts::new("open", 48, false));
+}
+
+/// Members that want to know who asks say nothing to whoever has no proof, or another cluster's.
+#[test]
+fn a_stranger_gets_no_answer() {
+    let hosts = Hosts::new("strangers", 80, true);
+    let (file, process) = begin_directory(&hosts.fresh(1)).expect("this test needs a real etcd");
+    let asks = |endpoints: &Endpoints| members(endpoints, Duration::ZERO);
+    let ours = file.endpoints();
+    assert_eq!(asks(&ours).expect("an answer").len(), 1);
+    let other = hosts.folder.0.join("other");
+    std::fs::create_dir_all(&other).expect("a folder");
+    Authority::create(&other).expect("an authority");
+    let of_another = Endpoints { keys: Some(other), ..ours.clone() };
+    assert!(matches!(asks(&of_another), Err(ControlError::Silent { .. })), "another cluster's");
+    let none = Endpoints { keys: None, ..ours.clone() };
+    assert!(matches!(asks(&none), Err(ControlError::NoKeys { .. })), "nothing to prove it with");
+    let plain = ours.urls.iter().map(|url| url.replace("https", "http")).collect::<Vec<_>>();
+    assert!(matches!(asks(&plain.into()), Err(ControlError::Silent { .. })), "in plain text");
+    drop(process);
+}
+
+fn grow_move_restart_and_go_on_alone(hosts: &Hosts) {
     let (file, process) = begin_directory(&hosts.fresh(1)).expect("this test needs a real etcd");
     file.write(&hosts.path(1)).expect("written");
     drop(process);

@@ -26,8 +26,9 @@ pub struct JoinArgs {
     #[arg(required_unless_present_any = ["etcd", "directory"])]
     pub invitation: Option<Invitation>,
     /// Without an invitation: address of a host of the cluster that has the directory, as 'gabion
-    /// directory members' shows them there: ip, or ip:port; may be repeated
-    #[arg(long, value_parser = directory_url, value_name = "IP", conflicts_with = "etcd")]
+    /// directory members' shows them there: ip, ip:port, or http://ip:port where it is shown so;
+    /// may be repeated
+    #[arg(long, value_parser = directory_at, value_name = "IP", conflicts_with = "etcd")]
     pub directory: Vec<String>,
     #[command(flatten)]
     pub host: HostArgs,
@@ -85,13 +86,16 @@ pub struct HostArgs {
     pub run_dir: PathBuf,
 }
 
-/// The URL of the directory on a host.
-fn directory_url(text: &str) -> Result<String, String> {
-    let address = text
+/// The URL of the directory on a host: encrypted, unless the text says otherwise.
+fn directory_at(text: &str) -> Result<String, String> {
+    let (scheme, place) = text.split_once("://").unwrap_or(("https", text));
+    let address = place
         .parse::<SocketAddr>()
-        .or_else(|_| text.parse().map(|ip: IpAddr| SocketAddr::new(ip, control::PORT_DEFAULT)));
-    let why = "it is not an address: use one like 10.0.0.1, or 10.0.0.1:7078";
-    address.map(|address| format!("http://{address}")).map_err(|_| why.to_owned())
+        .or_else(|_| place.parse().map(|ip: IpAddr| SocketAddr::new(ip, control::PORT_DEFAULT)));
+    match address {
+        Ok(address) if ["http", "https"].contains(&scheme) => Ok(format!("{scheme}://{address}")),
+        _ => Err("it is not an address: use one like 10.0.0.1, or 10.0.0.1:7078".to_owned()),
+    }
 }
 
 #[derive(Args, Debug)]

@@ -4,12 +4,11 @@
 use crate::Fail;
 use crate::args::Cli;
 use crate::ask::{self, Deed};
-use crate::member::Keeping;
 use crate::output::{self, say};
 use crate::target::TargetHost;
 use anyhow::Result;
 use base::format_size;
-use control::{ELECTION_MAX, MemberFile, MemberReport, MemberRole};
+use control::{ELECTION_MAX, Keeping, MemberFile, MemberReport, MemberRole};
 use std::time::Duration;
 
 /// `gabion status` waits no longer than this for a member that answers.
@@ -29,11 +28,12 @@ fn keeping(target: &TargetHost) -> Result<Keeping> {
 /// `gabion directory members`.
 pub fn show(cli: &Cli) -> Result<()> {
     let keeping = keeping(&TargetHost::find(cli)?)?;
-    if keeping.urls().is_empty() {
+    let endpoints = keeping.endpoints();
+    if endpoints.urls.is_empty() {
         let why = "the directory of this cluster is in one process with it: it has no members";
         return Err(Fail::failed(why).into());
     }
-    let members = control::members(keeping.urls(), ELECTION_MAX)?;
+    let members = control::members(&endpoints, ELECTION_MAX)?;
     output::print(cli.output, &members, |members| {
         let rows = members.iter().map(row).collect();
         output::table(&["host", "role", "state", "size", "etcd", "address"], rows);
@@ -61,7 +61,7 @@ fn row(member: &MemberReport) -> Vec<String> {
         state.to_owned(),
         size,
         or_dash(&member.version),
-        or_dash(member.url.trim_start_matches("http://")),
+        or_dash(&member.url),
     ]
 }
 
@@ -69,7 +69,7 @@ fn row(member: &MemberReport) -> Vec<String> {
 /// Nothing where none answers: then the hosts themselves say that the directory is not reachable.
 pub fn alarms(target: &TargetHost) -> Vec<String> {
     let Ok(Keeping::Own(file)) = keeping(target) else { return Vec::new() };
-    let members = control::members(&file.state.endpoints, ALARMS_WITHIN).unwrap_or_default();
+    let members = control::members(&file.endpoints(), ALARMS_WITHIN).unwrap_or_default();
     control::alarms(&members)
 }
 

@@ -3,7 +3,8 @@
 //! its number: what an earlier one left is never taken for the data of a later one.
 
 use super::look::list;
-use crate::client::connect;
+use super::proof::MemberProof;
+use crate::client::{DirectoryDoor, Endpoints};
 use crate::error::ControlError;
 use crate::member_file::MemberFile;
 use crate::supervise::{EtcdProcess, EtcdSettings, EtcdStart};
@@ -23,11 +24,17 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 pub struct MemberData {
     folder: PathBuf,
     settings: EtcdSettings,
+    /// Where this one answers.
+    own: Endpoints,
+    /// Where it answers other members.
+    member_url: String,
+    proof: Option<MemberProof>,
 }
 
 impl MemberData {
     /// That of the host whose file this is.
-    pub fn of(file: &MemberFile) -> Self {
+    pub fn of(file: &MemberFile) -> Result<Self, ControlError> {
+        let proof = file.keys().map(|keys| MemberProof::open(file, keys)).transpose()?;
         let settings = EtcdSettings {
             name: file.host.clone(),
             clients: file.for_clients(),
@@ -35,13 +42,23 @@ impl MemberData {
             folder: file.data.clone(),
             data: String::new(),
             start: EtcdStart::Again,
+            proof: proof.as_ref().map(MemberProof::files),
         };
-        Self { folder: file.data.clone(), settings }
+        let own = Endpoints { urls: vec![file.client_url()], ..file.endpoints() };
+        let (folder, member_url) = (file.data.clone(), file.member_url());
+        Ok(Self { folder, settings, own, member_url, proof })
+    }
+
+    /// Makes what the member on this host proves itself with again, where that is due.
+    pub fn renew_proof(&mut self) {
+        if let Some(proof) = &mut self.proof {
+            proof.renew();
+        }
     }
 
     /// Whether anything is there of this member.
     pub fn has(&self, id: u64) -> bool {
-        self.folder.join(name(id)).join("member").is_dir()
+        has(&self.folder, id)
     }
 
     /// Starts this member. Does not wait until it answers.
@@ -59,14 +76,28 @@ impl MemberData {
         }
         let (data, start) = (NEW.to_owned(), EtcdStart::New);
         let process = EtcdProcess::spawn(&EtcdSettings { data, start, ..self.settings.clone() })?;
-        let url = |address| crate::member_file::url(address);
-        let (clients, members) = (url(self.settings.clients), url(self.settings.members));
-        let id = wait_for(&clients, &members).await?;
+        let id = self.wait_until_it_answers().await?;
         drop(process);
         fs::rename(&fresh, self.folder.join(name(id))).map_err(wrap)?;
         let process = self.start(id, EtcdStart::Again)?;
-        wait_for(&clients, &members).await?;
+        self.wait_until_it_answers().await?;
         Ok((id, process))
+    }
+
+    /// Waits until the member on this host answers, and returns its number.
+    pub async fn wait_until_it_answers(&self) -> Result<u64, ControlError> {
+        let begun = Instant::now();
+        let client = DirectoryDoor::to(&self.own)?.connect(&self.own.urls, false).await?;
+        while begun.elapsed() < ANSWERS_WITHIN {
+            let listed = list(&client).await.unwrap_or_default();
+            let own = listed.iter().find(|member| member.member_url == self.member_url);
+            // It lists itself before it can write: its name is a first write.
+            if let Some(own) = own.filter(|own| own.client_url.is_some()) {
+                return Ok(own.id);
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        Err(ControlError::Silent { endpoints: self.own.urls.join(", ") })
     }
 
     /// Removes what other members than this one left.
@@ -95,6 +126,10 @@ impl MemberData {
     }
 }
 
+fn has(folder: &Path, id: u64) -> bool {
+    folder.join(name(id)).join("member").is_dir()
+}
+
 fn name(id: u64) -> String {
     format!("etcd-{id:x}")
 }
@@ -119,7 +154,7 @@ pub fn go_on_alone(file: &MemberFile) -> Result<bool, ControlError> {
 /// Whether a host has anything of the directory.
 #[must_use]
 pub fn has_any(file: &MemberFile) -> bool {
-    file.member().is_some_and(|id| MemberData::of(file).has(id))
+    file.member().is_some_and(|id| has(&file.data, id))
 }
 
 /// Begins the directory of a new cluster on the host whose file this is. Returns the file as it is
@@ -132,23 +167,11 @@ pub fn begin_directory(file: &MemberFile) -> Result<(MemberFile, EtcdProcess), C
         return Err(ControlError::DirectoryExists { path: file.data.clone() });
     }
     let runtime = runtime()?;
-    let (id, process) = runtime.block_on(MemberData::of(file).begin())?;
+    let begun = MemberData::of(file).and_then(|data| runtime.block_on(data.begin()));
+    let (id, process) = begun.inspect_err(|_| {
+        // There was nothing before: the next attempt begins again.
+        let _ = fs::remove_dir_all(&file.data);
+    })?;
     let file = file.clone().with_member(Some(id)).with_endpoints(vec![file.client_url()]);
     Ok((file, process))
-}
-
-/// Waits until the member at `clients` answers, and returns the number of the one at `members`.
-pub async fn wait_for(clients: &str, members: &str) -> Result<u64, ControlError> {
-    let begun = Instant::now();
-    let client = connect(&[clients.to_owned()], false).await?;
-    while begun.elapsed() < ANSWERS_WITHIN {
-        let listed = list(&client).await.unwrap_or_default();
-        let own = listed.iter().find(|member| member.member_url == members);
-        // It lists itself before it can write: its name is a first write.
-        if let Some(own) = own.filter(|own| own.client_url.is_some()) {
-            return Ok(own.id);
-        }
-        tokio::time::sleep(ASK_EVERY).await;
-    }
-    Err(ControlError::Silent { endpoints: clients.to_owned() })
 }

@@ -2,11 +2,11 @@
 //! A host's part in the directory: runs its member of etcd if it has one, knows where the others
 //! are, and, where its member leads, changes who the members are.
 
-use super::data::{self, MemberData};
+use super::data::MemberData;
 use super::look::{Listed, ask, ask_all, list};
 use super::picture;
 use super::plan::{DirectoryStep, next_step};
-use crate::client::{connect, follow_to};
+use crate::client::{DirectoryDoor, Endpoints, follow_to};
 use crate::error::ControlError;
 use crate::keeper::Keeper;
 use crate::member_file::MemberFile;
@@ -69,6 +69,7 @@ async fn run(path: PathBuf, started: &Started) -> Result<(), ControlError> {
 struct Keep {
     file: MemberFile,
     data: MemberData,
+    door: DirectoryDoor,
     client: Client,
     /// What `client` uses.
     endpoints: BTreeSet<String>,
@@ -91,9 +92,11 @@ impl Keep {
             true => vec![file.client_url()],
             false => file.state.endpoints.clone(),
         };
-        let client = connect(&urls, false).await?;
+        let door = DirectoryDoor::to(&Endpoints { urls: urls.clone(), ..file.endpoints() })?;
+        let client = door.connect(&urls, false).await?;
         Ok(Self {
-            data: MemberData::of(&file),
+            data: MemberData::of(&file)?,
+            door,
             file,
             client,
             endpoints: urls.into_iter().collect(),
@@ -116,6 +119,7 @@ impl Keep {
             }
             return;
         }
+        self.data.renew_proof();
         let listed = list(&self.client).await;
         self.run_own(listed.as_deref());
         let Some(listed) = listed else { return };
@@ -226,11 +230,11 @@ impl Keep {
     /// did.
     async fn plan(&mut self, listed: &[Listed]) -> bool {
         let Some((id, _)) = self.own else { return false };
-        if ask(&self.file.client_url()).await.is_none_or(|said| said.leader != id) {
+        if ask(&self.door, &self.file.client_url()).await.is_none_or(|said| said.leader != id) {
             self.silent.clear();
             return false;
         }
-        let said = ask_all(listed).await;
+        let said = ask_all(&self.door, listed).await;
         let answers: BTreeSet<u64> = listed
             .iter()
             .zip(&said)
@@ -288,12 +292,12 @@ impl Keep {
             Some(id) => (id, self.data.start(id, EtcdStart::Alone)?),
             None => self.data.begin().await?,
         };
-        data::wait_for(&self.file.client_url(), &self.file.member_url()).await?;
+        self.data.wait_until_it_answers().await?;
         self.own = Some((id, Keeper::new("the directory's member on this host", process)));
         let url = self.file.client_url();
         self.file = self.file.clone().with_member(Some(id)).with_endpoints(vec![url.clone()]);
         self.file.write_state()?;
-        self.client = connect(std::slice::from_ref(&url), false).await?;
+        self.client = self.door.connect(std::slice::from_ref(&url), false).await?;
         (self.endpoints, self.lease) = (BTreeSet::from([url]), None);
         self.silent.clear();
         self.data.has_gone_on_alone();
@@ -306,14 +310,14 @@ impl Keep {
         let Some((id, _)) = self.own else { return };
         let url = self.file.client_url();
         let handed_over = async {
-            let said = ask(&url).await.filter(|said| said.leader == id)?;
+            let said = ask(&self.door, &url).await.filter(|said| said.leader == id)?;
             let listed = list(&self.client).await?;
             let others: Vec<_> =
                 listed.into_iter().filter(|it| it.id != said.leader && !it.is_learner).collect();
-            let answers = ask_all(&others).await;
+            let answers = ask_all(&self.door, &others).await;
             let (heir, _) = others.iter().zip(answers).find(|(_, said)| said.is_some())?;
             // Only the leader itself can do it.
-            let mut client = connect(std::slice::from_ref(&url), false).await.ok()?;
+            let mut client = self.door.connect(std::slice::from_ref(&url), false).await.ok()?;
             client.move_leader(heir.id).await.ok()
         };
         let _ = tokio::time::timeout(CHANGE_MAX, handed_over).await;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the members say: which there are, and how each is.
 
-use crate::client::connect;
+use crate::client::{DirectoryDoor, Endpoints};
 use crate::error::ControlError;
 use crate::thread::runtime;
 use etcd_client::Client;
@@ -89,9 +89,9 @@ pub async fn list(client: &Client) -> Option<Vec<Listed>> {
 }
 
 /// Asks one member how it is. `None`: it does not answer.
-pub async fn ask(url: &str) -> Option<Said> {
+pub async fn ask(door: &DirectoryDoor, url: &str) -> Option<Said> {
     let asked = async {
-        let mut client = connect(&[url.to_owned()], false).await.ok()?;
+        let mut client = door.connect(&[url.to_owned()], false).await.ok()?;
         let status = client.status().await.ok()?;
         let bytes = u64::try_from(status.db_size()).unwrap_or(0);
         Some(Said { leader: status.leader(), bytes, version: status.version().to_owned() })
@@ -100,11 +100,12 @@ pub async fn ask(url: &str) -> Option<Said> {
 }
 
 /// Asks all of them at once. What each says is in the order of the list.
-pub async fn ask_all(listed: &[Listed]) -> Vec<Option<Said>> {
+pub async fn ask_all(door: &DirectoryDoor, listed: &[Listed]) -> Vec<Option<Said>> {
     let mut asked = JoinSet::new();
     for (at, member) in listed.iter().enumerate() {
         if let Some(url) = member.client_url.clone() {
-            asked.spawn(async move { (at, ask(&url).await) });
+            let door = door.clone();
+            asked.spawn(async move { (at, ask(&door, &url).await) });
         }
     }
     let mut said = vec![None; listed.len()];
@@ -119,23 +120,24 @@ pub async fn ask_all(listed: &[Listed]) -> Vec<Option<Said>> {
 /// for two seconds more at most.
 ///
 /// # Errors
-/// [`ControlError::Silent`]: no member answers. [`ControlError::Endpoints`].
+/// [`ControlError::Silent`]: no member answers. [`ControlError::Endpoints`]. The key of the
+/// cluster's CA is wanted, and is not here.
 pub fn members(
-    endpoints: &[String],
+    endpoints: &Endpoints,
     patience: Duration,
 ) -> Result<Vec<MemberReport>, ControlError> {
-    let runtime = runtime()?;
+    let (runtime, door) = (runtime()?, DirectoryDoor::to(endpoints)?);
     let begun = Instant::now();
     runtime.block_on(async {
-        let client = connect(endpoints, false).await?;
+        let client = door.connect(&endpoints.urls, false).await?;
         let listed = loop {
             match list(&client).await {
                 Some(listed) => break listed,
                 None if begun.elapsed() < patience => tokio::time::sleep(ASK_AGAIN_AFTER).await,
-                None => return Err(ControlError::Silent { endpoints: endpoints.join(", ") }),
+                None => return Err(ControlError::Silent { endpoints: endpoints.urls.join(", ") }),
             }
         };
-        let said = ask_all(&listed).await;
+        let said = ask_all(&door, &listed).await;
         Ok(listed.iter().zip(said).map(|(member, said)| report(member, said)).collect())
     })
 }

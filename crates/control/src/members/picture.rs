@@ -82,7 +82,8 @@ pub async fn draw(
 }
 
 fn is_url(text: &str) -> bool {
-    text.len() <= URL_BYTES_MAX && text.starts_with("http://")
+    let is_of_ours = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    text.len() <= URL_BYTES_MAX && is_of_ours
 }
 
 /// The hosts whose shards these are.
