@@ -119,11 +119,17 @@ by_http() {
   [ "$(curl --silent --output /dev/null --write-out "%{http_code}" --cacert "$ca" \
     "$url/api/v1/performance/volume")" = 401 ]
 }
+# Somebody looks, goes from table to table, holds it, and leaves: by a key, and by Ctrl-C.
+on_a_terminal() {
+  "$here/terminal.py" 60 "q quit" h "HOST " g "GROUP " p "(held)" q -- "$GABION" top --kind volume
+  "$here/terminal.py" 60 "q quit" $'\x03' -- "$GABION" top
+}
 down() { gabion down; }
 
 gabion up --detach --cache-size 128MiB --capacity-size 512MiB
 step "what a load did is told" load
 step "it is kept over a stop and a kill" kept
+step "on a terminal" on_a_terminal
 step "over HTTP" by_http
 step "a file that is none is set aside" foreign
 step "down" down
