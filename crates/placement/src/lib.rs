@@ -373,6 +373,56 @@ mod tests {
             prop_assert!(set[0].iter().any(|c| c.shard == ShardId(1)), "where it is used");
         }
 
+        /// Thin volumes on hosts that are alike: in one rack none is promised more than another one
+        /// and the largest volume together, whatever came before.
+        #[test]
+        fn no_host_of_a_rack_gets_more_than_a_volume_above_another(
+            sizes in prop::collection::vec(1_u64..64, 1..60),
+            (racks, each) in (2u32..5, 1u32..5),
+            is_flat: bool,
+            ftt in 0u8..2,
+        ) {
+            let hosts = (0..racks).flat_map(|rack| (0..each).map(move |host| rack * 10 + host));
+            let mut all: Vec<_> = hosts.map(|host| candidate(host, host.into(), 10_000)).collect();
+            let domains = if is_flat { HostDomains::default() } else { in_racks(&all) };
+            for size in &sizes {
+                for chosen in place(ftt, None, &all, &[], &domains).unwrap() {
+                    let it = all.iter_mut().find(|it| it.shard == chosen.shard);
+                    it.unwrap().growth_bytes += size << 20;
+                }
+            }
+            let largest = sizes.iter().max().unwrap() << 20;
+            let rack = |c: &Candidate| if is_flat { 0 } else { c.shard.0 / 10 };
+            for (one, other) in all.iter().flat_map(|one| all.iter().map(move |it| (one, it))) {
+                let is_fair = one.growth_bytes <= other.growth_bytes + largest;
+                prop_assert!(is_fair || rack(one) != rack(other), "{:?}", all);
+            }
+        }
+
+        /// The same cluster gives the same places, in whatever order it is told of.
+        #[test]
+        fn the_order_of_candidates_says_nothing(
+            groups in
+                prop::collection::btree_map((1u32..40, 1u64..4), (64u64..500, 0u64..4), 4..30),
+            (ftt, preferred) in (0u8..3, 1u32..40),
+            turn in 0usize..30,
+        ) {
+            let all = groups.iter().map(|((host, group), (free, growth))| Candidate {
+                growth_bytes: growth << 28,
+                ..candidate(*host, *group, *free)
+            });
+            let mut all: Vec<_> = all.collect();
+            let domains = in_racks(&all);
+            let preferred = Some(ShardId(preferred));
+            let places = |all: &[Candidate]| place(ftt, preferred, all, &[], &domains);
+            let first = places(&all);
+            let turn = turn % all.len();
+            all.rotate_left(turn);
+            prop_assert_eq!(&places(&all), &first);
+            all.reverse();
+            prop_assert_eq!(&places(&all), &first);
+        }
+
         /// As many copies as there are racks with room have a place, none of them in one rack; and
         /// no room has two of them while another one with room has none.
         #[test]
