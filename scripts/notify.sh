@@ -161,14 +161,20 @@ silenced() {
   gabion health unsilence hosts.answering
   await 60 overall green
 }
-# What was told is known after a start of everything: nothing is told again.
+# What was told is known after a start of everything: nothing is told again. What is well is told some seconds after it
+# is: not before that is all told that there was.
 started_anew() {
+  await 30 all_is_well || { of hook "[(m['type'], m['data'].get('check')) for m in it]"; return 1; }
   local before; before=$(of hook "len(it)")
   gabion down
   gabion up --detach
   await 60 overall green
   sleep 5
-  [ "$(of hook "len(it)")" = "$before" ]
+  [ "$(of hook "len(it)")" = "$before" ] || { of hook "[m['data'] for m in it[$before:]]"; return 1; }
+}
+all_is_well() { # the last that was told of each check
+  local last="{m['data']['check']: m['type'] for m in it if 'check' in m['data']}"
+  [ "$(of hook "set($last.values()) <= {'health.well', 'health.over', 'health.calm', 'test'}")" = True ]
 }
 support_bundle() {
   local hex pem token invitation
