@@ -220,7 +220,7 @@ pkill -9 -f "$area/directory3/etcd-" || true
 for _ in $(seq 10); do
   on_host 1 directory members >/dev/null || { say "the members that are left do not answer"; exit 1; }
 done
-# While the members elect a leader nothing is changed, and the command says so.
+# An election that lasts longer than two seconds is not waited for: nothing is changed then, and the command says so.
 for _ in $(seq 20); do invited=$(on_host 2 host invite --output json 2>"$area/said") && break; done
 invitation=$(field "it['invitation']" <<<"$invited") || { cat "$area/said"; exit 1; }
 mkdir "$area/own"

@@ -10,9 +10,14 @@ use etcd_client::{
     Client, Compare, CompareOp, Error, GetOptions, KeyValue, KvClient, PutOptions, Txn, TxnOp,
 };
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Shorter than the shard's own timeout, so that the shard gets a precise answer instead of none.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(2500);
+/// A request is made again after this where the members surely did nothing about it.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// What a member says that knows no leader: it has not looked at the request.
+const NO_LEADER: &str = "etcdserver: no leader";
 /// Keys that one page of a listing holds.
 const PAGE_KEYS: i64 = 128;
 /// Bytes of one answer of etcd: a page of the largest values, or all changes that a watch catches
@@ -24,7 +29,7 @@ const GRPC_NOT_FOUND: i32 = 5;
 const GRPC_RESOURCE_EXHAUSTED: i32 = 8;
 
 /// Carries out a request that is no watch, and returns the answers to send, at least one.
-pub async fn carry_out(mut client: Client, request: DirectoryRequest) -> Vec<Answer> {
+pub async fn carry_out(client: Client, request: DirectoryRequest) -> Vec<Answer> {
     // What to say where the outcome is not known.
     let unsure = match request {
         DirectoryRequest::Transact(_) | DirectoryRequest::LeaseRevoke { .. } => {
@@ -32,37 +37,66 @@ pub async fn carry_out(mut client: Client, request: DirectoryRequest) -> Vec<Ans
         }
         _ => DirectoryError::Unavailable,
     };
-    let work = async {
-        match request {
-            DirectoryRequest::Ping => Ok(vec![Answer::Done]),
-            DirectoryRequest::Get { key } => {
-                Ok(vec![Answer::Entry(get(&client, &key, unsure).await?)])
-            }
-            DirectoryRequest::List { prefix } => {
-                check_key(&prefix)?;
-                Ok(split_listing(list(&client, &prefix).await?, PART_BYTES_MAX))
-            }
-            DirectoryRequest::Transact(transaction) => {
-                Ok(vec![Answer::Transacted(transact(&mut client, transaction).await?)])
-            }
-            DirectoryRequest::LeaseGrant { ttl_ms } => {
-                Ok(vec![Answer::Lease(grant(&mut client, ttl_ms).await?)])
-            }
-            DirectoryRequest::LeaseKeep { lease } => {
-                let kept = client.lease_keep_alive(id_of(lease)).await;
-                kept.map(|_| vec![Answer::Done]).map_err(|error| cause(&error, unsure))
-            }
-            DirectoryRequest::LeaseRevoke { lease } => {
-                let revoked = client.lease_revoke(id_of(lease)).await;
-                revoked.map(|_| vec![Answer::Done]).map_err(|error| cause(&error, unsure))
-            }
-            DirectoryRequest::Watch { .. } | DirectoryRequest::Unwatch { .. } => {
-                unreachable!("the connection carries these out itself")
-            }
+    // A lease that is granted twice would be one too many.
+    let is_repeatable = matches!(
+        request,
+        DirectoryRequest::Get { .. }
+            | DirectoryRequest::List { .. }
+            | DirectoryRequest::Transact(_)
+    );
+    let ask = || ask(client.clone(), request.clone(), unsure);
+    let answered = patiently(is_repeatable, unsure, ask).await;
+    answered.unwrap_or_else(|error| vec![Answer::Failed(error)])
+}
+
+/// Asks, and asks again where that `is_repeatable` and the members surely did nothing: they are
+/// electing a leader, or the one that was asked has gone.
+async fn patiently<T, F: Future<Output = Result<T, DirectoryError>>>(
+    is_repeatable: bool,
+    unsure: DirectoryError,
+    ask: impl Fn() -> F,
+) -> Result<T, DirectoryError> {
+    let deadline = Instant::now() + REQUEST_TIMEOUT;
+    loop {
+        let answer = tokio::time::timeout_at(deadline, ask()).await.unwrap_or(Err(unsure));
+        let is_over = Instant::now() + ASK_AGAIN_AFTER >= deadline;
+        if is_over || !is_repeatable || !matches!(answer, Err(DirectoryError::Unavailable)) {
+            return answer;
         }
-    };
-    let result = tokio::time::timeout(REQUEST_TIMEOUT, work).await.unwrap_or(Err(unsure));
-    result.unwrap_or_else(|error| vec![Answer::Failed(error)])
+        tokio::time::sleep(ASK_AGAIN_AFTER).await;
+    }
+}
+
+async fn ask(
+    mut client: Client,
+    request: DirectoryRequest,
+    unsure: DirectoryError,
+) -> Result<Vec<Answer>, DirectoryError> {
+    match request {
+        DirectoryRequest::Ping => Ok(vec![Answer::Done]),
+        DirectoryRequest::Get { key } => Ok(vec![Answer::Entry(get(&client, &key, unsure).await?)]),
+        DirectoryRequest::List { prefix } => {
+            check_key(&prefix)?;
+            Ok(split_listing(list(&client, &prefix).await?, PART_BYTES_MAX))
+        }
+        DirectoryRequest::Transact(transaction) => {
+            Ok(vec![Answer::Transacted(transact(&mut client, transaction).await?)])
+        }
+        DirectoryRequest::LeaseGrant { ttl_ms } => {
+            Ok(vec![Answer::Lease(grant(&mut client, ttl_ms).await?)])
+        }
+        DirectoryRequest::LeaseKeep { lease } => {
+            let kept = client.lease_keep_alive(id_of(lease)).await;
+            kept.map(|_| vec![Answer::Done]).map_err(|error| cause(&error, unsure))
+        }
+        DirectoryRequest::LeaseRevoke { lease } => {
+            let revoked = client.lease_revoke(id_of(lease)).await;
+            revoked.map(|_| vec![Answer::Done]).map_err(|error| cause(&error, unsure))
+        }
+        DirectoryRequest::Watch { .. } | DirectoryRequest::Unwatch { .. } => {
+            unreachable!("the connection carries these out itself")
+        }
+    }
 }
 
 /// What an error of etcd means. It is `unsure` where it does not tell whether the request had an
@@ -70,6 +104,7 @@ pub async fn carry_out(mut client: Client, request: DirectoryRequest) -> Vec<Ans
 fn cause(error: &Error, unsure: DirectoryError) -> DirectoryError {
     match error {
         Error::LeaseKeepAliveError(text) if text == "lease not found" => DirectoryError::LeaseGone,
+        Error::GRpcStatus(status) if status.message() == NO_LEADER => DirectoryError::Unavailable,
         // Believes only what etcd itself said after it looked at the request.
         Error::GRpcStatus(status) if status.message().starts_with("etcdserver: ") => {
             match i32::from(status.code()) {
@@ -205,5 +240,41 @@ fn compare(key: String, expect: Expect) -> Compare {
             let revision = i64::try_from(revision).unwrap_or(i64::MAX);
             Compare::mod_revision(key, CompareOp::Equal, revision)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::runtime;
+    use DirectoryError::{Unavailable, Unknown};
+    use std::cell::RefCell;
+
+    /// What a request comes to whose attempts end so, the last one first, and how many are left.
+    fn asked(
+        is_repeatable: bool,
+        ends: &[Result<(), DirectoryError>],
+    ) -> (Result<(), DirectoryError>, usize) {
+        let left = RefCell::new(ends.to_vec());
+        let ask = || async { left.borrow_mut().pop().expect("no more than these") };
+        let runtime = runtime().expect("a runtime");
+        let end = runtime.block_on(patiently(is_repeatable, Unknown, ask));
+        (end, left.into_inner().len())
+    }
+
+    #[test]
+    fn what_surely_had_no_effect_is_asked_again_and_nothing_else() {
+        let passing = [Ok(()), Err(Unavailable), Err(Unavailable)];
+        assert_eq!(asked(true, &passing), (Ok(()), 0));
+        assert_eq!(asked(false, &passing), (Err(Unavailable), 2));
+        assert_eq!(asked(true, &[Ok(()), Err(Unknown), Err(Unavailable)]), (Err(Unknown), 1));
+        assert_eq!(asked(true, &[Err(Unavailable); 64]).0, Err(Unavailable), "not for ever");
+    }
+
+    #[test]
+    fn what_gets_no_answer_at_all_is_given_up_in_time() {
+        let runtime = runtime().expect("a runtime");
+        let silent = || std::future::pending::<Result<(), DirectoryError>>();
+        assert_eq!(runtime.block_on(patiently(true, Unknown, silent)), Err(Unknown));
     }
 }
