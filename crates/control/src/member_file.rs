@@ -38,7 +38,7 @@ pub struct MemberFile {
     pub move_after_s: u64,
     /// Whether members want to know who asks, and nobody else reads what passes: from the start of
     /// a cluster on, or never.
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     encrypted: bool,
     /// Folder of the cluster's CA, where they do.
     #[serde(skip)]
@@ -46,11 +46,6 @@ pub struct MemberFile {
     /// What the daemon keeps.
     #[serde(skip)]
     pub state: MemberState,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_not(it: &bool) -> bool {
-    !it
 }
 
 /// What a host's daemon keeps of the directory.
